@@ -190,10 +190,9 @@ class _Audit:
 
     def epochs_rise(self, log: ReplicaLog) -> None:
         """Leader epochs along the log."""
-        if not log.has_epochs:
-            return
-        base, epoch = log.whole["base"], log.whole["leader_epoch"]
-        self.result.asked[EPOCHS_RISE] += max(0, log.count - 1)
+        some = log.whole["leader_epoch"] >= 0  # a log may have old formats before the newer one, or behind it
+        base, epoch = log.whole["base"][some], log.whole["leader_epoch"][some]
+        self.result.asked[EPOCHS_RISE] += max(0, len(epoch) - 1)
         for at in np.flatnonzero(epoch[1:] < epoch[:-1]).tolist():
             text = f"leader epoch {epoch[at + 1]} at offset {base[at + 1]} follows leader epoch {epoch[at]}"
             self._refuse(EPOCHS_RISE, int(base[at + 1]), [log], f"{log.where()}: {text}")
@@ -205,18 +204,19 @@ class _Audit:
             if log.has_epochs:
                 self.result.leave_open(rule, self.tp, f"{log.where()} has no leader-epoch-checkpoint")
             return
-        epochs, first = np.unique(log.whole["leader_epoch"], return_index=True)
+        some = log.whole["leader_epoch"] >= 0
+        epochs, first = np.unique(log.whole["leader_epoch"][some], return_index=True)
         # DeleteRecords moves the first entry with the log start; the batches stay until their segment goes.
         begin, deleted = min(log.epochs.values()), log.marks.get("log-start", 0)
         doubt = elections(self.evidence, self.tp).of_namesake(log, "log-start") if deleted else ""
         deleted = 0 if doubt else deleted
-        moved = log.count and not log.clean and begin > max(deleted, int(log.whole["base"][0]))
+        moved = log.count and not log.clean and begin > max(deleted, log.epochs_begin)
         if moved and self._deleted_elsewhere(log):
             # The checkpoint of log starts is written once a minute and at a clean shutdown.
             text = f"{log.where()}: the first entry of leader-epoch-checkpoint is of offset {begin}"
             self.result.leave_open(rule, self.tp, f"{text}; records before it were deleted, perhaps")
             deleted = begin
-        bases = np.maximum(log.whole["base"][first], deleted).tolist()
+        bases = np.maximum(log.whole["base"][some][first], deleted).tolist()
         gone = sum(base == bases[at + 1] for at, base in enumerate(bases[:-1]))
         epochs, bases = epochs[gone:], bases[gone:]
         self.result.asked[rule] += len(bases)
@@ -267,7 +267,7 @@ class _Audit:
         starts = [
             (max(min(one.epochs.values()), one.marks.get("log-start", 0)), one) for one in led or others
         ]
-        return log.died or not others or any(start > one.whole["base"][0] for start, one in starts)
+        return log.died or not others or any(start > one.epochs_begin for start, one in starts)
 
     def ends(self, log: ReplicaLog) -> None:
         """Checkpoints of offsets against the end of the log."""

@@ -132,8 +132,9 @@ class _Lineage:
             return
         for log in self.logs:
             epochs, first = np.unique(log.whole["leader_epoch"], return_index=True)
-            self.result.asked[EPOCHS_GIVEN] += len(epochs)
-            for epoch, at in zip(epochs.tolist(), first.tolist(), strict=True):
+            some = epochs >= 0  # formats 0 and 1 have none
+            self.result.asked[EPOCHS_GIVEN] += int(some.sum())
+            for epoch, at in zip(epochs[some].tolist(), first[some].tolist(), strict=True):
                 if epoch not in given:
                     text = (
                         f"{log.where()} has {log.batch(at)}; the metadata log gives that epoch to no leader"

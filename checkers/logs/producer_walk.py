@@ -110,8 +110,7 @@ def _log_start(evidence: Evidence, tp: TopicPartition, log: ReplicaLog) -> int:
     noted, moved = log.marks.get("log-start", 0), min(log.epochs.values(), default=0)
     if noted and _is_of_namesake(evidence, tp, log, noted):
         noted = 0
-    first = log.whole["base"][log.whole["leader_epoch"] >= 0][:1]  # formats 0 and 1 have no epochs
-    return max(log.start, noted, moved if len(first) and moved > first[0] else 0)
+    return max(log.start, noted, moved if log.has_epochs and moved > log.epochs_begin else 0)
 
 
 def forgotten(made: Walk) -> str:

@@ -94,6 +94,12 @@ class ReplicaLog:
         return self.last_epoch >= 0
 
     @property
+    def epochs_begin(self) -> int:
+        """Offset of the first batch with a leader epoch, the end of the log where none has one."""
+        first = self.whole["base"][self.whole["leader_epoch"] >= 0][:1]
+        return int(first[0]) if len(first) else self.end
+
+    @property
     def high_watermark(self) -> int:
         """As its broker noted it last, -1 = it did not."""
         return self.marks.get("replication", -1)

@@ -28,13 +28,15 @@ _HEAD: Final = struct.Struct(">qiIbb")
 _TIMESTAMP: Final = struct.Struct(">q")
 
 
-def walk(data: mmap | bytes, begin: int) -> tuple[npt.NDArray[np.int64], list[tuple[int, ...]], list[bool]]:
-    """Where messages begin, their headers in the order of `FIELDS`, and whether each one's CRC is that of its
-    bytes; up to the first thing that is no such message. begin: the offset that the file is named for."""
+def walk(
+    data: mmap | bytes, following: int, at: int = 0
+) -> tuple[npt.NDArray[np.int64], list[tuple[int, ...]], list[bool]]:
+    """Where messages begin from a place on, their headers in the order of `FIELDS`, and whether each one's
+    CRC is that of its bytes; up to the first thing that is no such message. following: the offset that comes
+    next there."""
     positions: list[int] = []
     headers: list[tuple[int, ...]] = []
     intact: list[bool] = []
-    at, following = 0, begin
     while at + _HEAD.size <= len(data):
         offset, length, crc, magic, attributes = _HEAD.unpack_from(data, at)
         after = at + PREFIX + length
@@ -49,6 +51,17 @@ def walk(data: mmap | bytes, begin: int) -> tuple[npt.NDArray[np.int64], list[tu
         positions.append(at)
         at, following = after, offset + 1
     return np.array(positions, np.int64), headers, intact
+
+
+def is_whole(data: mmap | bytes, at: int) -> bool:
+    """Whether a message begins at a place, with the CRC of its bytes."""
+    if at + _HEAD.size > len(data):
+        return False
+    _, length, crc, magic, _ = _HEAD.unpack_from(data, at)
+    end = at + PREFIX + length
+    if magic not in FORMATS or length < SHORTEST[magic] or end > len(data):
+        return False
+    return bool(crc32(data[at + PREFIX + 4 : end]) == crc)
 
 
 def why_none(data: mmap | bytes, at: int) -> str:

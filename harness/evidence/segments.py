@@ -4,7 +4,7 @@ The walk needs the lengths alone, so it costs the same for compressed batches, w
 numpy gathers the headers at the positions found. A CRC is computed for each batch; base offset, length and
 leader epoch are outside of it. Where the walk meets something that cannot be a batch it ends: Kafka's
 recovery truncates a log there too (`LogSegment.recover`). Files of brokers before 0.11 have messages in the
-place of batches (`old_messages`).
+place of batches (`old_messages`); a file may have both, one after the other.
 """
 
 import mmap
@@ -106,35 +106,71 @@ def read(path: Path) -> Segment:
     with path.open("rb") as file:
         size = file.seek(0, 2)
         data = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) if size else b""
-    if size > MAGIC_AT and data[MAGIC_AT] in old_messages.FORMATS and any(data[:MAGIC_AT]):
-        return _of_messages(path, data)
-    positions, stop = walk_lengths(data)
+    old = size > MAGIC_AT and data[MAGIC_AT] in old_messages.FORMATS and any(data[:MAGIC_AT])
+    walks = [_of_messages(data, 0, offset_of(path)) if old else _of_batches(data, 0)]
+    while (stop := walks[-1].stop) < size and _other_format_follows(data, stop, old=old):
+        old = not old
+        end = int(walks[-1].headers["base"][-1]) + int(walks[-1].headers["last_delta"][-1]) + 1
+        walks.append(_of_messages(data, stop, end) if old else _of_batches(data, stop))
+    positions, headers, intact = (
+        np.concatenate([getattr(one, name) for one in walks]) for name in ("positions", "headers", "intact")
+    )
+    why = "" if stop == size else old_messages.why_none(data, stop) if old else _why_no_batch(data, stop)
+    damage = _damage(path, positions, headers, intact, stop, why)
+    return Segment(path, data, positions, headers, intact, damage)
+
+
+@dataclass(frozen=True, slots=True)
+class _Walk:
+    """What stands in a part of a file, all of one kind. stop: where the walk ended."""
+
+    positions: npt.NDArray[np.int64]
+    headers: np.ndarray
+    intact: npt.NDArray[np.bool_]
+    stop: int
+
+
+def _other_format_follows(data: mmap.mmap | bytes, at: int, *, old: bool) -> bool:
+    """Whether a walk ended where the format changes: what begins there is whole. Kafka begins no new file
+    where a topic, or the version of a broker, changes it, and the cleaner puts segments together. old: the
+    walk was over messages."""
+    if not old:
+        return old_messages.is_whole(data, at)
+    if at + HEADER.size > len(data) or data[at + MAGIC_AT] != MAGIC:
+        return False
+    (length,) = struct.unpack_from(">i", data, at + 8)
+    end = at + PREFIX + length
+    if length < HEADER.size - PREFIX or end > len(data):
+        return False
+    (crc,) = struct.unpack_from(">I", data, at + CHECKED_FROM - 4)
+    return bool(crc32c(data[at + CHECKED_FROM : end]) == crc)
+
+
+def _of_batches(data: mmap.mmap | bytes, begin: int) -> _Walk:
+    positions, stop = walk_lengths(data, begin)
     headers = gather(data, positions)
     foreign = np.flatnonzero(headers["magic"] != MAGIC)
     if foreign.size:
         stop = int(positions[foreign[0]])
         positions, headers = positions[: foreign[0]], headers[: foreign[0]]
-    intact = _intact(data, positions, headers)
-    why = _why_no_batch(data, stop) if stop < len(data) else ""
-    damage = _damage(path, positions, headers, intact, stop, why)
-    return Segment(path, data, positions, headers, intact, damage)
+    return _Walk(positions, headers, _intact(data, positions, headers), stop)
 
 
-def _of_messages(path: Path, data: mmap.mmap | bytes) -> Segment:
-    """A file that begins with a message of an old format, which stands for a batch."""
-    positions, headers, whole = old_messages.walk(data, offset_of(path))
-    made, intact = np.array(headers, COLUMNS), np.array(whole, np.bool_)
-    stop = int(positions[-1] + PREFIX + made["length"][-1]) if positions.size else 0
-    why = old_messages.why_none(data, stop) if stop < len(data) else ""
-    return Segment(path, data, positions, made, intact, _damage(path, positions, made, intact, stop, why))
+def _of_messages(data: mmap.mmap | bytes, begin: int, following: int) -> _Walk:
+    """Messages of an old format, one in the place of a batch each. following: the offset that comes next."""
+    positions, headers, whole = old_messages.walk(data, following, begin)
+    made = np.array(headers, COLUMNS)
+    stop = int(positions[-1] + PREFIX + made["length"][-1]) if positions.size else begin
+    return _Walk(positions, made, np.array(whole, np.bool_), stop)
 
 
-def walk_lengths(data: mmap.mmap | bytes) -> tuple[npt.NDArray[np.int64], int]:
-    """Where batches begin, and where the walk ended (the end of the data, unless it met something else)."""
+def walk_lengths(data: mmap.mmap | bytes, begin: int = 0) -> tuple[npt.NDArray[np.int64], int]:
+    """Where batches begin from a place on, and where the walk ended (the end of the data, unless it met
+    something else)."""
     length_of = struct.Struct(">8xi").unpack_from
     found = array("q")
     append = found.append
-    position, size = 0, len(data)
+    position, size = begin, len(data)
     shortest = HEADER.size - PREFIX
     with suppress(struct.error):  # the end, or not even a length is left
         while True:

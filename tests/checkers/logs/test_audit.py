@@ -424,6 +424,24 @@ def test_a_topic_that_was_deleted_and_created_again_has_other_records() -> None:
     assert not judged(made).in_logs
 
 
+@pytest.mark.parametrize("old", [range(0, 40), range(90, 100), range(70, 80)])
+def test_a_log_may_have_an_old_format_beside_the_newer_one(old: range) -> None:
+    """Messages of an old format have no leader epoch, and no entry in leader-epoch-checkpoint."""
+    made = clean()
+    for row in made["batches"]:
+        row["leader_epoch"] = -1 if row["base"] in old else row["leader_epoch"]
+    if 0 in old:
+        made["epochs"] = [row for row in made["epochs"] if row["epoch"] > 1]
+    assert not judged(made).in_logs
+    for row in made["batches"]:
+        row["leader_epoch"] = (
+            1 if row["base"] in (80, 90) and row["leader_epoch"] > 0 else row["leader_epoch"]
+        )
+    assert "epochs-rise" in {each.check for each in judged(made).in_logs}
+    epoch_moved(made)
+    assert "epoch-checkpoint" in {each.check for each in judged(made).in_logs}
+
+
 def of_two_topics(made: Made) -> None:
     """The node that was killed had the first one; of those of the end one has a damaged batch."""
     for row in made["partitions"]:

@@ -100,6 +100,15 @@ def test_an_epoch_that_no_leader_was_given() -> None:
     assert found.in_logs[0].nodes == (2,)
 
 
+def test_messages_of_old_formats_have_no_epoch_that_was_given() -> None:
+    made = clean()
+    for row in made["batches"]:
+        row["leader_epoch"] = -1 if row["base"] < 2 else row["leader_epoch"]
+    found = of_all(CHECKS, Evidence(tables(made)), None)
+    assert not found.in_logs
+    assert found.asked["epochs-given"]
+
+
 def test_what_a_dead_node_knew_to_be_committed_is_gone() -> None:
     made = clean()
     made["ends"][0]["value"] = 6

@@ -8,6 +8,7 @@ import pytest
 
 from harness.evidence import records, segments
 from harness.evidence.damage import Damages
+from harness.protocol.batches import batch
 from tests.harness.evidence.test_segments import CONTENT
 from tests.histories.old_messages import message
 
@@ -59,7 +60,8 @@ def test_a_flipped_byte_is_damage(tmp_path: Path, place: int) -> None:
 @pytest.mark.parametrize(
     ("tail", "why"),
     [
-        (CONTENT, "no message of an old format: its format is 2"),
+        (CONTENT[:71], "no message of an old format: its format is 2"),
+        (CONTENT[:60] + b"x" + CONTENT[61:], "no message of an old format: its format is 2"),
         (struct.pack(">qiIbb", 10, 3, 0, 1, 0), "no message: its length is 3"),
         (message(10, None, b"x")[:-1], "the message is cut off"),
     ],
@@ -70,6 +72,39 @@ def test_what_is_no_such_message_is_named(tmp_path: Path, tail: bytes, why: str)
     assert segment.damage is not None
     assert segment.damage.position == len(WHOLE)
     assert why in segment.damage.why
+
+
+def batch_at(base: int, records: int = 1) -> bytes:
+    """A batch of format 2."""
+    return struct.pack(">q", base) + batch((0, records - 1, 5, 5, -1, -1, -1, records), b"...")[8:]
+
+
+@pytest.mark.parametrize(
+    "formats", [[1, 1, 2, 2], [2, 1, 2], [1, 2, 0], [2, 2, 1, 0, 2], [0, 2, 2, 2, 1, 1], [1, 2, 1, 2, 1]]
+)
+def test_a_file_whose_format_changed_is_read_to_its_end(tmp_path: Path, formats: list[int]) -> None:
+    parts = [
+        batch_at(7 + n) if magic == 2 else message(7 + n, None, b"." * 40, magic)
+        for n, magic in enumerate(formats)
+    ]
+    content = b"".join(parts)
+    segment = read(tmp_path, content)
+    assert segment.damage is None
+    rows = segment.table().to_pylist()
+    assert [row["base"] for row in rows] == [7 + n for n in range(len(formats))]
+    assert [row["position"] for row in rows] == [len(b"".join(parts[:n])) for n in range(len(parts))]
+    assert all(row["intact"] for row in rows)
+    assert segment.headers["magic"].tolist() == formats
+    cut = read(tmp_path, content[:-1])
+    assert cut.damage is not None
+    assert cut.damage.position == len(content) - len(parts[-1])
+    assert len(cut.positions) == len(parts) - 1
+
+
+def test_a_compressed_message_behind_a_batch_has_the_offsets_behind_it(tmp_path: Path) -> None:
+    segment = read(tmp_path, batch_at(7, 3) + message(12, None, b"...", attributes=1))
+    assert segment.damage is None
+    assert [(row["base"], row["last"]) for row in segment.table().to_pylist()] == [(7, 9), (10, 12)]
 
 
 def test_a_compressed_message_has_the_offsets_behind_the_one_before_it(tmp_path: Path) -> None:
