@@ -6,8 +6,10 @@ from typing import Final, NamedTuple
 
 import pyarrow.compute as pc
 
+from checkers.checks.exactly_once import LOST as NEVER_COPIED
 from checkers.checks.group_delivery import NEVER_GIVEN
 from checkers.checks.group_offsets import PHANTOM_COMMIT
+from checkers.engine.evidence import InputRecords, Wanted
 from checkers.engine.findings import Finding
 from checkers.known_bugs.bug import KnownBug
 from checkers.known_bugs.labelled_run import SLACK_MS, LabelledRun
@@ -132,9 +134,20 @@ def _given(suspicion: Suspicion) -> bool:
 
 
 def _passed(suspicion: Suspicion) -> bool:
-    """The record lay below that offset, and the group began there."""
-    _, _, offset = suspicion.finding.key
+    """The record lay below that offset, and the group began there: no member was given the record."""
+    tp, group, offset = suspicion.finding.key
+    processes = suspicion.history.processes
+    _, reads, _ = suspicion.fetched.inputs.get((tp, offset), InputRecords())
+    if any(processes[read.process].group == group for read in reads):
+        return False
     return any(offset < one.offset <= one.first for one in _survivors(suspicion))
+
+
+def _wanted(run: LabelledRun, finding: Finding) -> Wanted | None:
+    if finding.name != NEVER_COPIED:
+        return Wanted()
+    tp, _, offset = finding.key
+    return Wanted(inputs=((tp, offset),))
 
 
 def _match(suspicion: Suspicion) -> bool:
@@ -165,8 +178,9 @@ on 4.3.1 and 4.2.1. The tables
     " of theirs; another leader came after the deletion. Or its log says that it was loading (`Could not"
     " delete offsets for deleted topics … due to: The coordinator is loading …`). The last record of the"
     " group's offset before it is a commit, and no tombstone came after it. The group was given just"
-    " that offset; or the record that it was not given lies below it, and the group committed nothing"
+    " that offset; or the record that it was not given, nor copied, lies below it, and the group committed nothing"
     " lower since.",
-    anomalies=(PHANTOM_COMMIT, NEVER_GIVEN),
+    anomalies=(PHANTOM_COMMIT, NEVER_GIVEN, NEVER_COPIED),
     match=_match,
+    wanted=_wanted,
 )

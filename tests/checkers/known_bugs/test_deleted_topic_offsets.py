@@ -156,6 +156,17 @@ def skip(given: Sequence[int] = (7, 8, 9)) -> Built:
     return built
 
 
+def copied(given: Sequence[int] = (7, 8, 9)) -> Built:
+    """The member of `skip` is a copier, and copied what it was given from offset 7 on."""
+    built = skip(given)
+    built.tps.append("y")
+    built.processes[4] = Process(slot=4, group=0)
+    poll = next(op for op in built.ops if op.process == 4 and any(isinstance(mop, Read) for mop in op.mops))
+    made = [(place, value_of(4, place), at_) for place, at_ in enumerate(at_ for at_ in given if at_ >= 7)]
+    poll.mops += [Send(tp=1, value=value, offset=place, source=(0, at_)) for place, value, at_ in made]
+    return final_reads(built, {1: [(place, value) for place, value, _ in made]}, end=len(made), at_s=92)
+
+
 def judged(folder: Path, built: Built, left: Left) -> Verdict:
     run = write_run(folder, built.tables())
     for node, lines in left.lines.items():
@@ -241,6 +252,8 @@ def test_an_offset_that_outlives_its_topic_is_labelled(tmp_path: Path, left: Lef
     assert (found.allowed, found.known_bug) == (False, LABEL)
     found = judged(tmp_path / "passed", skip(), replace(left, stored=LATER)).anomalies["group-skip"]
     assert (found.allowed, found.count, found.known_bug) == (False, 7, LABEL)
+    found = judged(tmp_path / "copied", copied(), replace(left, stored=LATER)).anomalies["eos-loss"]
+    assert (found.allowed, found.count, found.known_bug) == (False, 7, LABEL)
 
 
 @pytest.mark.sampled(7)
@@ -251,6 +264,16 @@ def test_what_another_bug_leaves_is_not_labelled(tmp_path: Path, left: Left) -> 
     later = replace(left, stored=[*left.stored, (40, 10)])
     found = judged(tmp_path / "passed", skip(), later).anomalies["group-skip"]
     assert (found.count, found.known_bug) == (7, "")
+
+
+def test_an_input_that_the_group_was_given_and_did_not_copy_has_another_cause(tmp_path: Path) -> None:
+    """Records 4, 5 and 6 were given to the copier, which copied none of them."""
+    verdict = judged(tmp_path, copied((4, 5, 6, 7, 8, 9)), replace(AWAY, stored=LATER))
+    assert (verdict.anomalies["group-skip"].count, verdict.anomalies["group-skip"].known_bug) == (4, LABEL)
+    found = verdict.anomalies["eos-loss"]
+    assert (found.count, found.known_bug) == (7, "")
+    labels = {one.offsets[0]: one.known_bug for one in found.examples}
+    assert labels == dict.fromkeys(range(4), LABEL) | dict.fromkeys(range(4, 7), "")
 
 
 @pytest.mark.parametrize("offset", [5, 6, 8])
