@@ -178,8 +178,8 @@ on 4.3.1 and 4.2.1. The tables
     " of theirs; another leader came after the deletion. Or its log says that it was loading (`Could not"
     " delete offsets for deleted topics … due to: The coordinator is loading …`). The last record of the"
     " group's offset before it is a commit, and no tombstone came after it. The group was given just"
-    " that offset; or the record that it was not given, nor copied, lies below it, and the group committed nothing"
-    " lower since.",
+    " that offset; or the record that it was not given, nor copied, lies below it, and the group committed"
+    " nothing lower since.",
     anomalies=(PHANTOM_COMMIT, NEVER_GIVEN, NEVER_COPIED),
     match=_match,
     wanted=_wanted,

@@ -111,6 +111,18 @@ class LabelledRun:
         """What was sent to the place of one of `inputs`."""
         return self._sent_to.get((finding.tp, _input_place(finding)), [])
 
+    @cached_property
+    def _reads_of(self) -> dict[tuple[int, int], Sequence[ReadRow]]:
+        """Process and partition -> `reads_of`, as far as it was asked."""
+        return {}
+
+    def reads_of(self, process: int, tp: int) -> Sequence[ReadRow]:
+        """What a process read of a partition, in order."""
+        if (process, tp) not in self._reads_of:
+            found = self.history.reads({tp: {"process": (process,)}})
+            self._reads_of[process, tp] = sorted(found, key=lambda read: (read.op, read.pos))
+        return self._reads_of[process, tp]
+
     def assigned_ns(self, read: ReadRow) -> float:
         """When its reader was given the partition, or another position in it, before a read; -infinity = not
         on record."""

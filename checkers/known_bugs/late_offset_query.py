@@ -1,10 +1,12 @@
 """librdkafka asks again where a partition begins, and goes there, though it was assigned again since."""
 
 from itertools import pairwise
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
+from checkers.checks.exactly_once import TWICE, CopiedTwice
+from checkers.checks.group_offsets import REGRESSION
 from checkers.checks.poll_order import BACK, BACK_INSIDE, WentBack
 from checkers.engine.evidence import Wanted
 from checkers.engine.findings import Finding
@@ -25,42 +27,57 @@ OTHER_CLIENTS: Final = ("simulated", "imported")
 """Systems whose usual client is another one, or is not on record."""
 
 
-def _assigned(run: LabelledRun, finding: Finding) -> list[tuple[int, bool]]:
+class Reader(NamedTuple):
+    """Who may have gone back, in which partition, and by when."""
+
+    process: int
+    tp: int
+    until_ns: int
+
+
+def _reader(finding: Finding) -> Reader:
+    if isinstance(finding, WentBack):
+        return Reader(finding.process, finding.tp, finding.records[-1].done_ns)
+    tp = finding.key[2] if isinstance(finding, CopiedTwice) else finding.tp
+    return Reader(finding.process, tp, finding.at_ns)
+
+
+def _assigned(run: LabelledRun, reader: Reader) -> list[tuple[int, bool]]:
     """When the reader assigned the partition, by hand, before it went back; and whether it asked for the
     beginning."""
     rows = columns(run.history.tables["assignments"], ("process", "tp", "kind", "ns"))
-    mine = (rows["process"] == finding.process) & (rows["tp"] == finding.tp)
+    mine = (rows["process"] == reader.process) & (rows["tp"] == reader.tp)
     found: dict[int, bool] = {}
     for kind, ns in zip(rows["kind"][mine].tolist(), rows["ns"][mine].tolist(), strict=True):
         if kind not in (AssignmentKind.MANUAL, AssignmentKind.BEGINNING):
             return []
         found[ns] = found.get(ns, False) or kind == AssignmentKind.BEGINNING
-    return sorted((ns, begins) for ns, begins in found.items() if ns <= finding.records[-1].done_ns)
+    return sorted((ns, begins) for ns, begins in found.items() if ns <= reader.until_ns)
 
 
-def _rebalanced(run: LabelledRun, finding: Finding) -> tuple[int, list[int]]:
+def _rebalanced(run: LabelledRun, reader: Reader) -> tuple[int, list[int]]:
     """When a group that had committed nothing of the partition gave it to the reader: librdkafka asks for the
     beginning then; and when other partitions came or went since, for which it pauses this one. (-1, []) where
     it is not so."""
     rows = columns(run.history.tables["assignments"], ("process", "tp", "kind", "ns"))
-    mine = (rows["process"] == finding.process) & (rows["ns"] <= finding.records[-1].done_ns)
-    here = mine & (rows["tp"] == finding.tp)
+    mine = (rows["process"] == reader.process) & (rows["ns"] <= reader.until_ns)
+    here = mine & (rows["tp"] == reader.tp)
     given = sorted(zip(rows["ns"][here].tolist(), rows["kind"][here].tolist(), strict=True))
     if not given or given[-1][1] != AssignmentKind.ASSIGNED:
         return -1, []
     since_ns = given[-1][0]
     commits = columns(run.history.tables["commits"], ("group", "tp", "invoke_ns"))
-    of_group = commits["group"] == run.history.processes[finding.process].group
-    if bool((of_group & (commits["tp"] == finding.tp) & (commits["invoke_ns"] <= since_ns)).any()):
+    of_group = commits["group"] == run.history.processes[reader.process].group
+    if bool((of_group & (commits["tp"] == reader.tp) & (commits["invoke_ns"] <= since_ns)).any()):
         return -1, []
-    others = mine & (rows["tp"] != finding.tp) & (rows["ns"] > since_ns) & np.isin(rows["kind"], STEPS)
+    others = mine & (rows["tp"] != reader.tp) & (rows["ns"] > since_ns) & np.isin(rows["kind"], STEPS)
     return since_ns, sorted({*rows["ns"][others].tolist()})
 
 
-def _outdated(run: LabelledRun, finding: Finding) -> list[tuple[int, int]]:
+def _outdated(run: LabelledRun, reader: Reader) -> list[tuple[int, int]]:
     """When the reader asked for the beginning, and when something made the answer outdated."""
-    by_hand = pairwise(_assigned(run, finding))
-    since_ns, others = _rebalanced(run, finding)
+    by_hand = pairwise(_assigned(run, reader))
+    since_ns, others = _rebalanced(run, reader)
     return [(first, again) for (first, begins), (again, _) in by_hand if begins] + [
         (since_ns, again) for again in others
     ]
@@ -69,22 +86,38 @@ def _outdated(run: LabelledRun, finding: Finding) -> list[tuple[int, int]]:
 def _wanted(run: LabelledRun, finding: Finding) -> Wanted | None:
     config = run.history.config
     known = config.get("clients", "") in LIBRDKAFKA and config.get("sut") not in OTHER_CLIENTS
-    return Wanted() if known and _outdated(run, finding) else None
+    return Wanted() if known and _outdated(run, _reader(finding)) else None
 
 
 def _asked_again(suspicion: Suspicion) -> bool:
+    """The step back is one of these; or between each two copies of an input, or between the two commits, the
+    process that made both had one."""
+    finding, run = suspicion.finding, suspicion.run
+    reader = _reader(finding)
+    if isinstance(finding, WentBack):
+        return _went_back(run, reader, finding.records[-1].offset)
+    ops = sorted(one.op for one in finding.records)
+    if isinstance(finding, CopiedTwice) and finding.copies != len(ops):
+        return False  # of the others nothing is known
+    if any(run.history.op(op).process != reader.process for op in ops):
+        return False
+    backs = [
+        r
+        for q, r in pairwise(run.reads_of(reader.process, reader.tp))
+        if r.offset <= q.offset and _went_back(run, reader._replace(until_ns=r.complete_ns), r.offset)
+    ]
+    return all(any(one < back.op <= other for back in backs) for one, other in pairwise(ops))
+
+
+def _went_back(run: LabelledRun, reader: Reader, offset: int) -> bool:
     """The reader began the partition at its beginning, and something made the answer outdated before anything
     of it had come; half a second after that, and not much later, it was back where it had begun."""
-    finding, run = suspicion.finding, suspicion.run
-    assert isinstance(finding, WentBack)
-    _, back = finding.records
-    reads = run.history.reads({finding.tp: {"process": (finding.process,)}})
-    earliest = {read.offset for read in reads}
-    if back.offset != min(earliest, default=-1):
+    reads = run.reads_of(reader.process, reader.tp)
+    if offset != min((read.offset for read in reads), default=-1):
         return False
-    for first_ns, again_ns in _outdated(run, finding):
+    for first_ns, again_ns in _outdated(run, reader):
         came = any(first_ns <= read.complete_ns <= again_ns for read in reads)
-        in_time = TIMER_NS <= back.done_ns - again_ns <= TIMER_NS + ANSWERS_NS
+        in_time = TIMER_NS <= reader.until_ns - again_ns <= TIMER_NS + ANSWERS_NS
         if not came and in_time:
             return True
     return False
@@ -114,8 +147,10 @@ came again, behind offset 34.""",
     evidence="The client is librdkafka. A process assigned the partition by hand at its beginning, and again"
     " before any record of it had come; or its group, which had committed nothing of it, gave it the"
     " partition, and gave or took others before any record of it had come. From half a second after that on,"
-    " within 10 s, the process was given the first record again that it ever had of the partition.",
-    anomalies=(BACK, BACK_INSIDE),
+    " within 10 s, the process was given the first record again that it ever had of the partition."
+    " An input that one process copied twice, or a lower offset that it committed after another one: such a"
+    " step back lies between the two.",
+    anomalies=(BACK, BACK_INSIDE, TWICE, REGRESSION),
     match=_asked_again,
     wanted=_wanted,
 )

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from core.op import AssignmentKind
+from core.op import AssignmentKind, CommitKind
 from tests.histories.built import Assign, Built, Commit, Op, Process, Read, Send, final_reads
 from tests.histories.folders import check_run, write_run
 
@@ -118,3 +118,57 @@ def test_the_label_needs_a_step_of_a_rebalance_that_made_an_answer_outdated(
     tmp_path: Path, built: Built, settings: dict[str, Any], *, labelled: bool
 ) -> None:
     assert label(tmp_path, built, settings) == ("outdated-offset-query" if labelled else "")
+
+
+def copier(*, again_ms: int = 1500, heir: bool = False, thrice: bool = False) -> Built:
+    """The member of `rebalanced` copies x to z: all of it at 2 s, and the first two records again at 2.2 s.
+    heir: then it is another process that copies them, after it was thrown back likewise. thrice: the
+    application moves its position there, and copies them once more."""
+    built = Built(tps=["x", "y", "z"])
+    send = Op(process=0, f="send", invoke=100 * MS, complete=200 * MS)
+    send.mops = [Send(tp=0, value=10 + at, offset=at) for at in range(3)]
+    built.ops, made = [send], list[tuple[int, int]]()
+    for process in (1, 2) if heir else (1,):
+        built.processes[process] = Process(slot=process, group=0)
+        given = Op(process=process, f="poll", invoke=1000 * MS, complete=1001 * MS)
+        given.mops = [Assign(tp=0, kind=ASSIGNED), Assign(tp=1, kind=ASSIGNED)]
+        taken = Op(process=process, f="poll", invoke=again_ms * MS, complete=(again_ms + 1) * MS)
+        taken.mops = [Assign(tp=1, kind=REVOKED, kept=True)]
+        built.ops += [given, taken]
+    copying = [(1, 2000, (0, 1, 2)), (2 if heir else 1, 2200, (0, 1))]
+    for process, at_ms, offsets in [*copying, (1, 2300, (0, 1))][: 3 if thrice else 2]:
+        op = Op(process=process, f="txn", invoke=(at_ms - 5) * MS, complete=at_ms * MS, txn=True)
+        if at_ms == 2300:
+            op.mops.append(Assign(tp=0, kind=MANUAL))
+        op.mops += [Read(tp=0, offset=at, value=10 + at) for at in offsets]
+        for at in offsets:
+            made.append((len(made), 1000 * process + len(made)))
+            op.mops.append(Send(tp=2, value=made[-1][1], offset=made[-1][0], source=(0, at)))
+        op.mops.append(Commit(tp=0, offset=offsets[-1] + 1, kind=CommitKind.TXN, generation=1))
+        built.ops.append(op)
+    final_reads(built, {0: [(at, 10 + at) for at in range(3)], 1: []}, end=3)
+    return final_reads(built, {2: made}, end=len(made), at_s=92)
+
+
+def test_what_a_member_copies_again_and_commits_again_follows_from_its_step_back(tmp_path: Path) -> None:
+    found = check_run(write_run(tmp_path, copier().tables())).anomalies
+    labels = {name: (one.disallowed, one.known_bug) for name, one in found.items() if one.disallowed}
+    bug = "outdated-offset-query"
+    assert labels == {
+        "nonmonotonic-poll": (1, bug), "eos-duplicate": (2, bug), "offset-commit-regression": (1, bug)
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("built", "duplicates"),
+    [
+        (copier(again_ms=1701), 2),  # sooner than the timer
+        (copier(heir=True), 2),  # it did not make both copies
+        (copier(thrice=True), 2),  # once more, after another step back
+    ],
+)
+def test_what_was_copied_again_without_such_a_step_has_another_cause(
+    tmp_path: Path, built: Built, duplicates: int
+) -> None:
+    found = check_run(write_run(tmp_path, built.tables())).anomalies["eos-duplicate"]
+    assert (found.disallowed, found.known_bug) == (duplicates, "")
