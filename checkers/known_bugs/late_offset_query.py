@@ -27,7 +27,7 @@ OTHER_CLIENTS: Final = ("simulated", "imported")
 """Systems whose usual client is another one, or is not on record."""
 
 
-class Reader(NamedTuple):
+class ThrownBack(NamedTuple):
     """Who may have gone back, in which partition, and by when."""
 
     process: int
@@ -35,14 +35,14 @@ class Reader(NamedTuple):
     until_ns: int
 
 
-def _reader(finding: Finding) -> Reader:
+def _reader(finding: Finding) -> ThrownBack:
     if isinstance(finding, WentBack):
-        return Reader(finding.process, finding.tp, finding.records[-1].done_ns)
+        return ThrownBack(finding.process, finding.tp, finding.records[-1].done_ns)
     tp = finding.key[2] if isinstance(finding, CopiedTwice) else finding.tp
-    return Reader(finding.process, tp, finding.at_ns)
+    return ThrownBack(finding.process, tp, finding.at_ns)
 
 
-def _assigned(run: LabelledRun, reader: Reader) -> list[tuple[int, bool]]:
+def _assigned(run: LabelledRun, reader: ThrownBack) -> list[tuple[int, bool]]:
     """When the reader assigned the partition, by hand, before it went back; and whether it asked for the
     beginning."""
     rows = columns(run.history.tables["assignments"], ("process", "tp", "kind", "ns"))
@@ -55,7 +55,7 @@ def _assigned(run: LabelledRun, reader: Reader) -> list[tuple[int, bool]]:
     return sorted((ns, begins) for ns, begins in found.items() if ns <= reader.until_ns)
 
 
-def _rebalanced(run: LabelledRun, reader: Reader) -> tuple[int, list[int]]:
+def _rebalanced(run: LabelledRun, reader: ThrownBack) -> tuple[int, list[int]]:
     """When a group that had committed nothing of the partition gave it to the reader: librdkafka asks for the
     beginning then; and when other partitions came or went since, for which it pauses this one. (-1, []) where
     it is not so."""
@@ -74,7 +74,7 @@ def _rebalanced(run: LabelledRun, reader: Reader) -> tuple[int, list[int]]:
     return since_ns, sorted({*rows["ns"][others].tolist()})
 
 
-def _outdated(run: LabelledRun, reader: Reader) -> list[tuple[int, int]]:
+def _outdated(run: LabelledRun, reader: ThrownBack) -> list[tuple[int, int]]:
     """When the reader asked for the beginning, and when something made the answer outdated."""
     by_hand = pairwise(_assigned(run, reader))
     since_ns, others = _rebalanced(run, reader)
@@ -109,7 +109,7 @@ def _asked_again(suspicion: Suspicion) -> bool:
     return all(any(one < back.op <= other for back in backs) for one, other in pairwise(ops))
 
 
-def _went_back(run: LabelledRun, reader: Reader, offset: int) -> bool:
+def _went_back(run: LabelledRun, reader: ThrownBack, offset: int) -> bool:
     """The reader began the partition at its beginning, and something made the answer outdated before anything
     of it had come; half a second after that, and not much later, it was back where it had begun."""
     reads = run.reads_of(reader.process, reader.tp)
