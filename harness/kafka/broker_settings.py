@@ -73,6 +73,7 @@ _FORGETS = "groups may then lose offsets that were acknowledged, and no check kn
 _CHECKPOINTS = "rules about logs go by Kafka's own interval of that checkpoint"
 UNJUDGED: Final[Mapping[str, str]] = {
     "log.cleanup.policy": "checks read it of the topics: set topic_settings.cleanup.policy",
+    "log.preallocate": "files of the size of a segment are too large to be copied, and no log is judged then",
     "offsets.commit.required.acks": _FORGETS,
     "offsets.retention.minutes": _FORGETS,
     "log.flush.offset.checkpoint.interval.ms": _CHECKPOINTS,

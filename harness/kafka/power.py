@@ -29,6 +29,7 @@ from harness.evidence import checkpoints, metadata_records, segments
 from harness.evidence.damage import Damages
 from harness.evidence.directory import PARTITION, SEGMENT
 from harness.processes.waiting import on_each
+from harness.protocol.batches import PREFIX
 
 RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
 ABORTED_INDEX: Final = ".txnindex"
@@ -130,7 +131,8 @@ def _cut(
     first = 0 if rng is None or way == "whole" else rng.randrange(unflushed.size)
     at = int(unflushed[first])
     if rng and way == "inside":
-        end = int(unflushed[first + 1]) if first + 1 < unflushed.size else len(newest.data)
+        last = int(newest.positions[-1]) + PREFIX + int(newest.headers["length"][-1])
+        end = int(unflushed[first + 1]) if first + 1 < unflushed.size else last
         at = rng.randrange(at + 1, end)
     return CutSegment(newest.path, at, int(unflushed.size) - first)
 

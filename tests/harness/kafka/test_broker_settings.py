@@ -67,6 +67,7 @@ def test_classes_files_hosts_and_roles_are_refused(name: str, value: str) -> Non
     ("name", "value", "why"),
     [
         ("log.cleanup.policy", "compact", "set topic_settings.cleanup.policy"),
+        ("log.preallocate", "true", "too large to be copied"),
         ("offsets.commit.required.acks", "1", "lose offsets"),
         ("offsets.retention.minutes", "1", "lose offsets"),
         ("replica.high.watermark.checkpoint.interval.ms", "60000", "interval of that checkpoint"),

@@ -54,6 +54,21 @@ def test_a_log_ends_at_a_batch_inside_one_or_where_it_was_flushed(node: Path) ->
     assert min(ways[way] for way in ("begin", "batch", "inside")) >= 10
 
 
+def test_a_cut_inside_of_the_last_batch_takes_it_also_where_the_file_is_longer(node: Path) -> None:
+    """A broker may allocate a file before it writes there, or die while it writes a batch."""
+    flushed(node)
+    longer = {path: begins(path)[-1] for path in node.glob("*/*.log")}
+    for path in longer:
+        with path.open("ab") as file:
+            file.write(bytes(4096))
+    inside = 0
+    for seed in range(40):
+        for one in cuts(node, random.Random(seed), CONFIG, NOW_MS):
+            assert one.size < longer[one.path]
+            inside += one.batches == 1 and one.size > 0
+    assert inside
+
+
 @pytest.mark.parametrize("failing", ["copied", "cut"])
 def test_it_is_known_whether_a_loss_that_failed_may_have_cut_logs(
     node: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str
