@@ -482,7 +482,9 @@ def test_an_aborted_commit_that_a_group_followed_is_told_and_drawn(copied: Run) 
 @pytest.mark.sampled(6)
 def test_the_next_command_is_of_the_class(lost: Run, tmp_path: Path) -> None:
     _, found = told(lost)
-    _, command = found.first_step
+    _, elected = found.first_step  # simulated brokers log who began to lead, with which end
+    assert "grep -E 'queue-0 .*starts at leader epoch|" in elected
+    (_, command), *_ = found.steps
     offset = min(found.example.offsets)
     assert "FROM batches WHERE topic = 'queue' AND partition = 0" in command
     assert f"last >= {max(offset - next_steps.AROUND, 0)}" in command
