@@ -5,6 +5,7 @@ a machine sleeps. Ops have that of a clock that is never set. Nodes of a cluster
 start may have clocks of their own.
 """
 
+from collections.abc import Container
 from itertools import accumulate
 from math import inf
 from typing import Final, NamedTuple
@@ -22,6 +23,27 @@ CLOCK_MS: Final = 5
 UNNOTICED_MS: Final = 500
 """How far a clock may be set in a run before the harness notes it (`harness.processes.clocks`)."""
 OWN_CLOCKS: Final = "the nodes have clocks of their own, and nothing says how far these are apart"
+
+
+COPIED: Final = "its producer may have given records the times of what they were made of"
+
+
+class _Every:
+    """Has each transactional id."""
+
+    def __contains__(self, transactional_id: object) -> bool:
+        return True
+
+
+def timely(history: History | None) -> Container[str]:
+    """The transactional ids whose records have the time of their making, if brokers did not give it: those of
+    the harness's clients. An application keeps the time of its input, and a program of the user's gives any.
+    history: None = all."""
+    if history is None:
+        return _Every()
+    if recorded_config(history.run.config).clients == "command":
+        return ()
+    return frozenset(process.transactional_id for process in history.processes.values())
 
 
 def own_clocks(history: History | None) -> str:

@@ -5,8 +5,9 @@ epochs of its own. Before that a producer's transactions share one, and times te
 its answer before it begins the next transaction, so that a transaction's records are younger than the
 decision before it and no younger than its own, and its markers are no older than its decision. That takes one
 clock of all nodes and clients: what happened where it was set back is a doubt, and where there are several,
-what is not certain without times (`checkers.logs.untimed`). At the very millisecond of a decision the order
-of the log says which: a marker ends what stands before it.
+what is not certain without times (`checkers.logs.untimed`). And it takes records with the time of their
+making: where a producer may copy times, decisions and markers alone are compared. At the very millisecond of
+a decision the order of the log says which: a marker ends what stands before it.
 
 Where a broker stamps records with the time of the append (offsets of groups, topics with LogAppendTime), a
 request that came late may be younger than the decision of its transaction. Until the coordinator has
@@ -17,7 +18,7 @@ Logs that may have lost what was committed (an unclean election, a loss of power
 
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Final
 
 import numpy as np
@@ -26,7 +27,7 @@ from checkers.engine.check import Tally, WholeRun
 from checkers.engine.findings import Found, LogFinding
 from checkers.logs import untimed
 from checkers.logs.classes import HANGING, LOST_DECISION, TORN_DECISION
-from checkers.logs.clocks import StepBack, nodes_apart_ms, own_clocks, steps_back
+from checkers.logs.clocks import COPIED, StepBack, nodes_apart_ms, own_clocks, steps_back, timely
 from checkers.logs.elections import Elections, elections, survivor
 from checkers.logs.markers import Ended, Marker, earliest, markers_of
 from checkers.logs.replicas import Array, ReplicaLog, replicas
@@ -81,7 +82,8 @@ RULES: Final = {
 def join(run: WholeRun, result: Tally) -> None:
     """Apply the rules to the whole of the evidence. Of the history, only clocks count."""
     steps = steps_back(run.history) if run.history else []
-    found = _Decisions(run.evidence, result, steps, nodes_apart_ms(run.history), own_clocks(run.history))
+    apart_ms, clocks = nodes_apart_ms(run.history), own_clocks(run.history)
+    found = _Decisions(run.evidence, result, steps, apart_ms, clocks, timely(run.history))
     for tp in run.evidence.partitions():
         if not tp.topic.startswith("__") or tp.topic == GROUP_TOPIC:
             found.partition(tp)
@@ -98,17 +100,27 @@ _WANTED: Final = ("base", "producer_id", "producer_epoch", "base_timestamp", "lo
 
 class _Decisions:
     def __init__(
-        self, evidence: Evidence, result: Found, steps: Sequence[StepBack], apart_ms: float, own_clocks: str
+        self,
+        evidence: Evidence,
+        result: Found,
+        steps: Sequence[StepBack],
+        apart_ms: float,
+        own_clocks: str,
+        timely: Container[str],
     ) -> None:
         self.evidence = evidence
         self.result = result
         self.steps = steps
         self.apart_ms = apart_ms
         self.own_clocks = own_clocks
+        self.timely = timely
+        self.copied: set[tuple[TopicPartition, int]] = set()
+        """Where a producer's records may have the times of others, and nothing else tells its transactions
+        apart."""
         self.markers: Counter[tuple[TopicPartition, int, int, bool]] = Counter()
         """How many a partition has of a producer id, an epoch and a result."""
-        self.shared: dict[TopicPartition, int] = {}
-        """Partition -> a producer there whose transactions only times tell apart; of own clocks only."""
+        self.shared: dict[TopicPartition, tuple[int, str]] = {}
+        """Partition -> a producer there whose transactions only times tell apart, and why those do not."""
         self.logs: TransactionLogs = evidence.once(transaction_logs)
         self.epochs = {tp: elections(evidence, tp) for tp in self.logs.logs}
         self.lineage: dict[TopicPartition, Elections] = {}
@@ -140,14 +152,22 @@ class _Decisions:
         producers = np.unique(batches["producer_id"][data]).tolist()
         for producer_id in sorted({*producers, *markers}):
             mine = markers.get(producer_id, [])
-            if self._timed(producer_id):
-                self.shared[tp] = producer_id
             rows = np.flatnonzero(data & (batches["producer_id"] == producer_id))
-            self._producer(tp, producer_id, {name: batches[name][rows] for name in _WANTED}, mine)
+            own = {name: batches[name][rows] for name in _WANTED}
+            every = self.logs.of.get(producer_id, [])
+            made = tp.topic == GROUP_TOPIC or bool(own["log_append_time"].all())
+            made = made or all(one.transactional_id in self.timely for one in every)
+            if not (made or untimed.told_apart(every)):
+                self.copied.add((tp, producer_id))
+            if why := self._untimed(tp, producer_id):
+                self.shared[tp] = producer_id, why
+            self._producer(tp, producer_id, own, mine)
 
-    def _timed(self, producer_id: int) -> bool:
-        """Only times tell its transactions apart, and they cannot be compared."""
-        return bool(self.own_clocks) and not untimed.told_apart(self.logs.of.get(producer_id, []))
+    def _untimed(self, tp: TopicPartition, producer_id: int) -> str:
+        """Why only times tell its transactions apart there, and cannot, "" = it is not so."""
+        if self.own_clocks and not untimed.told_apart(self.logs.of.get(producer_id, [])):
+            return self.own_clocks
+        return COPIED if (tp, producer_id) in self.copied else ""
 
     def _producer(
         self, tp: TopicPartition, producer_id: int, batches: dict[str, Array], markers: Sequence[Marker]
@@ -155,12 +175,15 @@ class _Decisions:
         """The markers, and then the transactional batches, of one producer in a partition."""
         every = self.logs.of.get(producer_id, [])
         stamped = batches["log_append_time"] | (tp.topic == GROUP_TOPIC)
-        owner, tie = earliest(every, batches, stamped, timed=not self.own_clocks)
+        copied = (tp, producer_id) in self.copied
+        owner, tie = earliest(every, batches, stamped, timed=not (self.own_clocks or copied))
         closing = np.searchsorted([marker.offset for marker in markers], batches["base"])
         closes = np.full(len(markers) + 1, -1)
         np.maximum.at(closes, closing, owner)
         made = np.full(len(markers) + 1, NEVER)
-        np.minimum.at(made, closing, np.where(stamped, 0, batches["base_timestamp"]))
+        np.minimum.at(made, closing, np.where(stamped | copied, 0, batches["base_timestamp"]))
+        if copied:  # a marker and its decision find each other by the times of brokers alone
+            closes[:] = -1
         ended = [self._decided(marker, int(closes[at]), int(made[at])) for at, marker in enumerate(markers)]
         for at in np.flatnonzero(tie >= 0).tolist():
             before, after, end = int(owner[at]), int(tie[at]), int(closing[at])
@@ -177,7 +200,7 @@ class _Decisions:
         when a client made the first of these, 0 = unknown, NEVER = there is none."""
         every = self.logs.of.get(marker.producer_id, [])
         own = self.own.get((marker.producer_id, marker.epoch, marker.commit), [])
-        timeless = self.own_clocks and not self._timed(marker.producer_id)
+        timeless = self.own_clocks and not self._untimed(marker.tp, marker.producer_id)
         before = len(own) if timeless else bisect_right(own, (marker.ms, NEVER))
         same = [
             number
@@ -211,8 +234,9 @@ class _Decisions:
                 return number
             producer = (one.producer_id, one.epoch)
             self._refuse(
-                COORDINATOR_EPOCH, marker.tp, marker.offset, one, text, ms=marker.ms, producer=producer
-            )
+                COORDINATOR_EPOCH, marker.tp, marker.offset, one, text,
+                ms=marker.ms, producer=producer, sure=not self.own_clocks,
+            )  # fmt: skip
         return number
 
     def _undecided(self, marker: Marker, every: Sequence[Transaction], made_ms: int) -> None:
@@ -229,7 +253,7 @@ class _Decisions:
             text += f"; {lost}: a coordinator acted upon a decision that was not committed"
         state = "; ".join(one.text for t in before[-1:] for one in t.decisions)
         since_ms = 0 if made_ms == NEVER else made_ms - self.apart_ms
-        sure = untimed.undecided(every, marker)
+        sure = not self.own_clocks or untimed.undecided(every, marker)
         if doubt := self.logs.doubt(log, since_ms=since_ms):
             self.result.leave_open(DECIDED, marker.tp, f"{text}; {doubt}")
         else:
@@ -319,7 +343,11 @@ class _Decisions:
         """One result in all partitions."""
         for (producer_id, number), ends in sorted(self.ends.items()):
             one = self.logs.of[producer_id][number]
-            markers = [marker for ended in ends.values() for marker in (*ended.closed, *ended.own)]
+            markers = [
+                marker
+                for tp, ended in ends.items()
+                for marker in (*(() if (tp, producer_id) in self.copied else ended.closed), *ended.own)
+            ]
             self.result.asked[AGREE] += len(ends) > 1
             if len({marker.commit for marker in markers}) < 2:
                 continue
@@ -334,7 +362,7 @@ class _Decisions:
                 text += f"; {lost}: a coordinator acted upon a decision that was not committed"
             elif wrong not in ends[wrong.tp].own:
                 text += "; it had no marker of its own there: a later one ended its records"
-            self._lossy(AGREE, one, wrong.tp, wrong.offset, text)
+            self._lossy(AGREE, one, wrong.tp, wrong.offset, text, sure=not self.own_clocks)
 
     def marked(self) -> None:
         """A marker in each partition."""
@@ -377,15 +405,15 @@ class _Decisions:
             if ended.closed:
                 text += f", and {ended.closed[0].text} ends them"
             markers = self.markers[tp, one.producer_id, decision.epoch, decision.commit]
-            sure = whole and untimed.unmarked(every, decision, tp, markers)
+            sure = whole and (not self.own_clocks or untimed.unmarked(every, decision, tp, markers))
             self._lossy(MARKED, one, tp, ended.first, text, sure=sure)
 
     def unproven(self) -> None:
         """Where nothing is certain, silence is none either."""
-        for tp, producer_id in self.shared.items():
+        for tp, (producer_id, why) in self.shared.items():
             for rule in (DECIDED, AGREE, MARKED, NAMED):
                 text = f"transactions of producer {producer_id} share an epoch, and times tell them apart"
-                self.result.leave_open(rule, tp, f"{text}; {self.own_clocks}")
+                self.result.leave_open(rule, tp, f"{text}; {why}")
 
     def _late(self, one: Transaction, tp: TopicPartition, ended: Ended, decision: str, sure: bool) -> None:
         """Records after the marker of their transaction."""
@@ -431,8 +459,9 @@ class _Decisions:
     ) -> None:
         """A finding, unless the clock was set back while it happened, or nodes have several. producer: id and
         epoch. sure: it is one whatever their times are."""
-        if not sure and self._timed(producer[0]):
-            self.result.leave_open(rule, tp, f"{text}; {self.own_clocks}")
+        why = "" if sure else self._untimed(tp, producer[0])
+        if why:
+            self.result.leave_open(rule, tp, f"{text}; {why}")
             return
         times = [ms, *(() if one is None else (one.began_ms, one.decided_ms, one.completed_ms))]
         known = [at for at in times if 0 <= at < NEVER]

@@ -20,7 +20,7 @@ from tests.checkers.logs.made import of_all, tables
 from tests.checkers.logs.test_answers import COMMITS_S, clients, logs
 from tests.checkers.logs.test_decisions import BEGAN_MS, P0, P1, Cluster
 from tests.checkers.logs.test_lineage import Made, clean, read_to, sent
-from tests.histories.built import Built
+from tests.histories.built import Built, Process
 from tests.histories.folders import write_run
 
 OWN = {"sut": "external"}
@@ -34,7 +34,10 @@ def outcome(found: Found) -> tuple[set[str], set[str]]:
 
 
 def judged(tmp_path: Path, cluster: Cluster, settings: dict[str, Any]) -> Found:
-    run = write_run(tmp_path / "run", Built(tps=[P0.topic]).tables(), settings=settings)
+    for row in cluster.made["transaction_log"]:
+        row["transactional_id"] = "txn-0"
+    built = Built(tps=[P0.topic], processes={0: Process(txn_id=0)})
+    run = write_run(tmp_path / "run", built.tables(), settings=settings)
     return of_all(decisions.CHECKS, Evidence(tables(cluster.made)), load(run))
 
 
