@@ -42,6 +42,10 @@ DELETED: Final = re.compile(
     r" (?:Generated \d+ .* deleting offsets for|Removed \d+ offsets associated with deleted)"
     r" (?P<what>topics|partitions:?) \[?(?P<names>.*?)\]?\.$"
 )
+LOADED: Final = re.compile(
+    r"^(?P<wall>\S+) .*\[GroupMetadataManager brokerId=\d+\] Finished loading offsets and group metadata from"
+    r" __consumer_offsets-(?P<partition>\d+) "
+)
 LOADING: Final = re.compile(
     r"^(?P<wall>\S+) .*\[GroupCoordinator id=\d+\] Could not delete offsets for deleted"
     r" (?P<what>topics|partitions) \[(?P<names>.*?)\]? due to: The coordinator is loading"
@@ -90,6 +94,16 @@ class OffsetsDeletedLine:
     partition: int
     topics: Mapping[str, str]
     loading: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetsLoadedLine:
+    """A coordinator of groups had loaded a partition of `__consumer_offsets` (before Kafka 4.0). node: the
+    coordinator. wall: when."""
+
+    node: int
+    wall: datetime
+    partition: int
 
 
 def write_virtual(run: Run, node: int, lines: Sequence[tuple[int, str]]) -> None:
@@ -228,6 +242,7 @@ class BrokerLogs:
     cancelled: list[CancelledMarkersLine]
     refused: list[RefusedMarkersLine]
     deleted: list[OffsetsDeletedLine]
+    loaded: list[OffsetsLoadedLine]
     nodes: set[int]
 
 
@@ -236,7 +251,9 @@ def broker_logs(run: Run) -> BrokerLogs:
 
     Raises: HistoryError.
     """
-    logs = BrokerLogs(left_out=[], elected=[], sent=[], cancelled=[], refused=[], deleted=[], nodes=set())
+    logs = BrokerLogs(
+        left_out=[], elected=[], sent=[], cancelled=[], refused=[], deleted=[], loaded=[], nodes=set()
+    )
     for node, lines in _lines(run):
         logs.nodes.add(node)
         for at, line in enumerate(lines):  # a search for plain words is fast, and few lines have them
@@ -252,6 +269,9 @@ def broker_logs(run: Run) -> BrokerLogs:
                 logs.refused.extend(_refused(node, lines[at - 1]))  # an exception stands below its line
             elif "[GroupCoordinator " in line and (match := DELETED.match(line) or LOADING.match(line)):
                 logs.deleted.append(_deleted(node, match))
+            elif " Finished loading offsets " in line and (match := LOADED.match(line)):
+                wall, partition = datetime.fromisoformat(match["wall"]), int(match["partition"])
+                logs.loaded.append(OffsetsLoadedLine(node=node, wall=wall, partition=partition))
     return logs
 
 

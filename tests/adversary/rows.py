@@ -97,7 +97,9 @@ class MemoryHistory(History):
     @property
     def broker_logs(self) -> BrokerLogs:
         """None."""
-        return BrokerLogs(left_out=[], elected=[], sent=[], cancelled=[], refused=[], deleted=[], nodes=set())
+        return BrokerLogs(
+            left_out=[], elected=[], sent=[], cancelled=[], refused=[], deleted=[], loaded=[], nodes=set()
+        )
 
 
 def _fits(row: Row, where: Mapping[int, Where]) -> bool:

@@ -61,6 +61,15 @@ def by_broker(at_s: float, name: str = "x") -> str:
     )
 
 
+def loaded(at_s: float, partition: int = 3) -> str:
+    """As Kafka says it before 4.0."""
+    return (
+        f"{wall(at_s)} INFO kafka.coordinator.group.GroupMetadataManager - [GroupMetadataManager brokerId=1]"
+        f" Finished loading offsets and group metadata from __consumer_offsets-{partition} in 5 milliseconds"
+        " for epoch 1, of which 1 milliseconds was spent in the scheduler.\n"
+    )
+
+
 def while_loading(at_s: float, id_: str = "old", why: str = "The coordinator is loading") -> str:
     """As Kafka says it since 4.3."""
     return (
@@ -76,8 +85,8 @@ STARTS = f"{wall(1)} INFO something else\n"
 @dataclass(frozen=True)
 class Left:
     """What the brokers left. deleted: when topics x were, with their ids. leaders: of the group's partition
-    of the log, each with its time. stored: what its offset was, and when, -1 = a tombstone. lines: of each
-    broker's log."""
+    of the log, each with its time. stored: what its offset was, and when, -1 = a tombstone. lost: likewise,
+    in the log that broker 1 had when it died. lines: of each broker's log."""
 
     deleted: Sequence[tuple[float, str]] = ((20, "old"),)
     leaders: Sequence[tuple[float, int]] = ((2, 1), (23, 2))
@@ -85,6 +94,7 @@ class Left:
     lines: Mapping[int, str] = field(default_factory=lambda: {1: STARTS, 2: by_topics(20.1, 4)})
     group: str = GROUP
     topic: str = "x"
+    lost: Sequence[tuple[float, int]] = ()
 
     def rows(self) -> Rows:
         """The tables of evidence."""
@@ -111,7 +121,8 @@ class Left:
             "batches": [batch(LOG, 1, base) for base, _ in enumerate(self.stored)],
             "offset_log": [
                 at(LOG, 1, offset=n, timestamp=ms(at_s), committed=None if offset < 0 else offset, **found)
-                for n, (at_s, offset) in enumerate(self.stored)
+                | ({"take": 1} if n >= len(self.stored) else {})
+                for n, (at_s, offset) in enumerate([*self.stored, *self.lost])
             ],
         }
 
@@ -188,6 +199,12 @@ SEEN = [
     # it coordinated, and was loading
     replace(AWAY, leaders=((2, 2), (19, 1)), lines={1: while_loading(20.1)}),
     replace(AWAY, leaders=((2, 2), (19, 1)), lines={1: by_topics(20.1, 4) + while_loading(20.1)}),
+    # before Kafka 4.0 such a coordinator says the same as others; which partitions it has loaded is told
+    replace(AWAY, leaders=((2, 2), (19, 1)), lines={1: by_broker(20.1), 2: by_broker(20.1)}),
+    replace(AWAY, leaders=((2, 2), (19, 1)), lines={1: loaded(18) + by_broker(20.1) + loaded(20.2)}),
+    replace(AWAY, leaders=((2, 2), (19, 1)), lines={1: loaded(20, 4) + by_broker(20.1)}),
+    # it removed the offset, and no other replica had its tombstone
+    replace(AWAY, lines={1: loaded(2.5) + by_broker(20.1)}, lost=((20.1, -1),)),
     # a topic of this name was deleted before
     replace(AWAY, deleted=((3, "older"), (20, "old")), lines={1: by_partitions(3.1, 3), 2: by_broker(20.1)}),
 ]
@@ -203,7 +220,13 @@ UNSEEN = [
     # the coordinator heard of it
     replace(AWAY, lines={1: by_topics(20.1, 3), 2: by_topics(20.1, 4)}),
     replace(AWAY, lines={1: by_partitions(20.1, 3), 2: by_partitions(20.1, 4)}),
-    replace(AWAY, lines={1: by_broker(20.1), 2: by_broker(20.1)}),
+    replace(AWAY, lines={1: loaded(2.5) + by_broker(20.1), 2: by_broker(20.1)}),
+    replace(AWAY, leaders=((2, 1), (19, 1), (23, 2)), lines={1: loaded(2.5) + by_broker(20.1)}),
+    replace(AWAY, leaders=((2, 2), (19, 1)), lines={1: loaded(20) + by_broker(20.1)}),
+    # its tombstone is of a deletion before, or was lost while it led on
+    replace(AWAY, lines={1: loaded(2.5) + by_broker(20.1)}, lost=((19, -1),)),
+    replace(AWAY, lines={1: loaded(2.5) + by_broker(20.1)}, lost=((20.1, 9),)),
+    replace(AWAY, lines={1: loaded(2.5) + by_broker(20.1)}, lost=((20.1, -1),), leaders=((2, 1), (60, 2))),
     # another broker was loading, or at another time, or the coordinator had loaded
     replace(AWAY, leaders=((2, 1), (19, 2)), lines={1: while_loading(20.1), 2: by_topics(20.1, 4)}),
     replace(AWAY, leaders=((2, 2), (19, 1)), lines={1: while_loading(20.1, "another")}),
