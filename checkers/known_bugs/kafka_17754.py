@@ -3,7 +3,8 @@ client ended the rest of it, the other way.
 
 Where a rule of the wire held the EndTxn back, the run recorded when it came. Elsewhere the ending of the
 transaction before took so long that its client must have asked again. Where the coordinators' log is known as
-a whole, it has to hold the decision that the late request caused.
+a whole, it has to hold the decision that the late request caused; where the run has evidence of nodes and it
+is not, slowness alone explains nothing.
 """
 
 from collections.abc import Iterator
@@ -70,6 +71,8 @@ def late_end(suspicion: Suspicion) -> bool:
     done += [row.complete_ns for row in fetched.reads.get(before.op, ())]
     if not _slow(run, before, max([before.invoke_ns, *done])) or not run.same_producer(before, op):
         return False
+    if run.records_within(op) is None and run.evidence.table("takes").num_rows:
+        return False  # the run has evidence, which does not tell: slowness alone would explain every bug
     return any(
         _split(found, ended)
         and _ends_here(suspicion, op, found, ended)
@@ -154,7 +157,7 @@ def _ends_here(suspicion: Suspicion, op: OpRecord, found: Fates, ended: bool) ->
 
 def _was_decided(run: LabelledRun, op: OpRecord, found: Fates, ended: bool) -> bool:
     """The coordinators' log holds the decision that the late request caused, while the transaction was under
-    way; or it is not known as a whole."""
+    way; or it is not known as a whole, of this id."""
     own = run.records_within(op)
     if own is None:
         return True
@@ -234,8 +237,9 @@ two with `safe` lost records of committed transactions, and the two with `rebuil
     " acknowledged by then ended as the request asks, what was sent to other partitions afterwards did not."
     " Either way the log has every record that a broker acknowledged (the final reads at read_uncommitted"
     " show it), and `__transaction_state`, where it is known as a whole, has the decision that the late"
-    " request caused. In brokers' logs: the finding is that decision, a marker by it, or a record that the"
-    " transaction sent afterwards to a partition that it ended.",
+    " request caused; where the run has evidence of nodes and that log is not known so, a rule of `wire` has"
+    " to have held the request. In brokers' logs: the finding is that decision, a marker by it, or a record"
+    " that the transaction sent afterwards to a partition that it ended.",
     anomalies=(ABORTED, TORN, LOST, PRECOMMITTED),
     match=late_end,
     wanted=late_end_wanted,

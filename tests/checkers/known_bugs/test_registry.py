@@ -478,6 +478,30 @@ def test_the_log_has_the_decision_that_the_late_request_caused(
     assert clients == {"lost-write": bug, "torn-txn": bug}
 
 
+@pytest.mark.parametrize(("held", "bug"), [(False, ""), (True, "KAFKA-17754")])
+@pytest.mark.parametrize("whole", [False, True])
+def test_slowness_alone_explains_nothing_where_the_log_was_read_and_does_not_tell(
+    tmp_path: Path, held: bool, bug: str, whole: bool
+) -> None:
+    """It has nothing of this id, or it is not known as a whole."""
+    built = moved(
+        late_end(first=Outcome.FAIL, slow_s=1 if held else 4, visible=(1,)), (20, 20.5), (21.2, 21.5)
+    )
+    tables = built.tables()
+    tables["producers"] = pa.Table.from_pylist([], schema=TABLES["producers"])
+    events = late_request("end_txn", NAMES["txn_id"][0]) if held else []
+    run = write_run(tmp_path / "run", tables, events=(STARTED, *events, RECOVERED))
+    own = (
+        replace(record(20.1, "Ongoing", "x-0"), transactional_id="another") if whole else record(9, "Ongoing")
+    )
+    write_evidence(run, log(own, whole=whole))
+    found = check_run(run).anomalies
+    assert {name: found[name].known_bug for name in ("lost-write", "torn-txn")} == {
+        "lost-write": bug,
+        "torn-txn": bug,
+    }
+
+
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("held", [False, True])
 @pytest.mark.parametrize(
