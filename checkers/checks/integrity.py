@@ -81,10 +81,12 @@ class PhantomRead(Finding):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForeignRecord(Finding):
-    """A payload at `offset` that is not a record of this partition. reason: a key of `FOREIGN`."""
+    """A payload at `offset` that is not a record of this partition. reason: a key of `FOREIGN`. source: the
+    value of the record that it is a copy of, -1 = it names none."""
 
     reason: str
     offset: int
+    source: int = -1
 
     def sentence(self, history: History) -> str:
         """Who got what."""
@@ -150,14 +152,17 @@ def _join(run: WholeRun, tally: Tally) -> None:
     doubtful = set()
     for row in sorted(run.tables["foreign"].to_pylist(), key=itemgetter("reason")):
         tp, offset, reason = row["tp"], row["offset"], FOREIGN_REASONS[row["reason"]]
-        name, excuse = FOREIGN[reason][0], NO_EXCUSE
+        name, excuse, source = FOREIGN[reason][0], NO_EXCUSE, -1
         if reason == UNCOMMITTED:
-            fate, excuse = _fate(run.known, named(row["payload"]), sent)
+            source = named(row["payload"])
+            fate, excuse = _fate(run.known, source, sent)
             doubtful |= {tp} if fate is Fate.OPEN else set()
             if fate is not Fate.SENT:
                 continue
         value = (-1,) if name == PHANTOM else ()
-        finding = ForeignRecord(key=(tp, offset, *value), ops=(row["op"],), reason=reason, offset=offset)
+        finding = ForeignRecord(
+            key=(tp, offset, *value), ops=(row["op"],), reason=reason, offset=offset, source=source
+        )
         found.setdefault((name, tp, offset), (finding, excuse))
     for (name, _, _), (foreign, excuse) in found.items():
         tally.add(name, [foreign], excuse)

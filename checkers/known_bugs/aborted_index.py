@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from checkers.checks.atomicity import TORN
 from checkers.checks.durability import LOST
+from checkers.checks.integrity import PHANTOM, ForeignRecord
 from checkers.checks.isolation import ABORTED
 from checkers.checks.poll_order import SKIP, SKIP_INSIDE
 from checkers.checks.share_groups import ABORTED as ABORTED_DELIVERY
@@ -73,6 +74,9 @@ def _wanted(run: LabelledRun, finding: Finding) -> Wanted | None:
     if versions and not any(_looks_no_further(one) for one in versions):
         return None
     known = run.evidence.once(indexes)
+    if finding.name == PHANTOM:
+        sent = run.copied(finding) if isinstance(finding, ForeignRecord) else None
+        return Wanted() if sent is not None and known.get(run.partition(sent.tp)) else None
     if finding.name in ONE_RECORD:
         committed = finding.name == ABORTED_DELIVERY or finding.variant == Level.RC
         return Wanted() if committed and known.get(run.partition(finding.tp)) else None
@@ -83,10 +87,20 @@ def _wanted(run: LabelledRun, finding: Finding) -> Wanted | None:
 def index_skips(suspicion: Suspicion) -> bool:
     """A node that may have answered the fetch of an aborted record has its transaction in its index behind an
     entry that is too high; likewise of what is visible of a transaction in doubt that was aborted."""
+    if isinstance(suspicion.finding, ForeignRecord):
+        return _copied(suspicion.run, suspicion.finding)
     if suspicion.finding.name not in ONE_RECORD:
         return all_explained(suspicion, _hidden)
     (sent,), (read,) = suspicion.finding.only(What.SEND), suspicion.finding.only(What.READ)
     return _may_skip(suspicion.run, read.tp, read.offset, sent.invoke_ns, read.done_ns)
+
+
+def _copied(run: LabelledRun, finding: ForeignRecord) -> bool:
+    """An application made a copy of such a record: it was given it at some time until the end."""
+    sent, end_ns = run.copied(finding), run.history.op(finding.ops[0]).complete_ns
+    if sent is None or not sent.txn or sent.place < 0:
+        return False
+    return _may_skip(run, sent.tp, sent.place, sent.invoke_ns, end_ns, from_ns=sent.invoke_ns)
 
 
 def _hidden(suspicion: Suspicion, op: OpRecord) -> Mapping[int, Way]:
@@ -110,19 +124,24 @@ def _aborted(places: Set[int], rows: Sequence[Written], ended: bool) -> bool:
     return not ended and all(one.place in places for one in rows if one.visible)
 
 
-def _may_skip(run: LabelledRun, number: int, offset: int, since_ns: int, until_ns: int) -> bool:
+def _may_skip(
+    run: LabelledRun, number: int, offset: int, since_ns: int, until_ns: int, from_ns: int | None = None
+) -> bool:
     """Some node that led the partition from when a record was sent until it was read hid that it was aborted.
+    from_ns: it was read then at the earliest, at `until_ns` at the latest; None: just then.
 
     A client hands records out long after it fetched them, and asks the leader of that time. A node builds its
     index again when it starts after a death: the first take behind the read shows the index of that time.
     """
     tp = run.partition(number)
     every, leaders = run.evidence.once(indexes).get(tp, {}), {*_leaders(run, tp, since_ns, until_ns)}
-    then: dict[int, ReplicaLog] = {}
+    then: list[ReplicaLog] = []
+    left, earliest_ns = set(leaders), until_ns if from_ns is None else from_ns
     for log in sorted(run.logs(tp), key=lambda log: (log.at_end, log.taken_ns)):
-        if log.node in leaders and (log.at_end or log.taken_ns >= until_ns):
-            then.setdefault(log.node, log)
-    return any(_skipped(log, every.get((log.take, node), ()), offset) for node, log in then.items())
+        if log.node in left and (log.at_end or log.taken_ns >= earliest_ns):
+            then.append(log)
+            left -= {log.node} if log.at_end or log.taken_ns >= until_ns else set()
+    return any(_skipped(log, every.get((log.take, log.node), ()), offset) for log in then)
 
 
 def _leaders(run: LabelledRun, tp: TopicPartition, since_ns: int, until_ns: int) -> Iterator[int]:
@@ -179,8 +198,10 @@ entries are common on followers, and are harmless there: [aborted-index](log-rul
     " though a transaction that was open there would have begun below it; and that last stable offset is"
     " above the record's offset, as it is not below the end of what the fetch returned. Where the client does"
     " not know how its transaction ended, all that is visible of it was read so: then it was aborted, and"
-    " that it counts as committed, for a part of it was read, explains torn-txn, lost-write and the skips.",
-    anomalies=(ABORTED, ABORTED_DELIVERY, TORN, LOST, SKIP, SKIP_INSIDE),
+    " that it counts as committed, for a part of it was read, explains torn-txn, lost-write and the skips."
+    " Output of an application that names such a record (phantom-read): this was so at some time from the"
+    " record's send until the output was read at the end.",
+    anomalies=(ABORTED, ABORTED_DELIVERY, TORN, LOST, SKIP, SKIP_INSIDE, PHANTOM),
     match=index_skips,
     wanted=_wanted,
 )

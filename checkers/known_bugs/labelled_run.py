@@ -18,6 +18,7 @@ import numpy as np
 from checkers.checks.exactly_once import NeverCopied
 from checkers.checks.group_delivery import NeverGiven
 from checkers.checks.group_offsets import PhantomCommit
+from checkers.checks.integrity import ForeignRecord
 from checkers.checks.poll_order import Skipped
 from checkers.engine.findings import FAIL, INFO, NEVER, OK
 from checkers.known_bugs.broker_versions import BrokerVersions, broker_versions
@@ -34,6 +35,7 @@ from history.columns import Array, columns, numbers
 from history.evidence import Evidence
 from history.reader import History, OpRecord, ReadRow, SendRow
 from history.tables import TableRow
+from history.unit_files import EVERYWHERE
 
 Input = NeverCopied | NeverGiven | PhantomCommit
 MARKERS_COMPARED: Final = (4, 2)
@@ -67,6 +69,8 @@ class LabelledRun:
     inputs: Sequence[Input] = ()
     """Likewise, about records that a group was never given, or never copied, and the one right below an
     offset that it committed."""
+    strangers: Sequence[ForeignRecord] = ()
+    """Likewise, about output that is said to be a copy of a record."""
 
     @cached_property
     def versions(self) -> BrokerVersions:
@@ -110,6 +114,17 @@ class LabelledRun:
     def sent_to(self, finding: Input) -> list[SendRow]:
         """What was sent to the place of one of `inputs`."""
         return self._sent_to.get((finding.tp, _input_place(finding)), [])
+
+    @cached_property
+    def _copied(self) -> Mapping[int, SendRow]:
+        """Value of each record that `strangers` are copies of -> its send."""
+        values = {finding.source for finding in self.strangers}
+        found = self.history.sends({EVERYWHERE: {"value": values}}) if values else []
+        return {row.value: row for row in found}
+
+    def copied(self, finding: ForeignRecord) -> SendRow | None:
+        """The send of the record that one of `strangers` is a copy of."""
+        return self._copied.get(finding.source)
 
     @cached_property
     def _reads_of(self) -> dict[tuple[int, int], Sequence[ReadRow]]:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from checkers.checks.group_offsets import PhantomCommit
+from checkers.checks.integrity import ForeignRecord
 from checkers.checks.poll_order import Skipped
 from checkers.engine.evidence import fetch
 from checkers.engine.findings import Finding, LogFinding
@@ -71,6 +72,7 @@ def labels(history: History, evidence: Evidence, findings: Sequence[Finding]) ->
             for one in findings
             if isinstance(one, Input) and not (isinstance(one, PhantomCommit) and one.log_end < 0)
         ],
+        strangers=[one for one in findings if isinstance(one, ForeignRecord) and one.source >= 0],
     )
     suspected = [
         (number, name, wanted)

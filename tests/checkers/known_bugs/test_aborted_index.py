@@ -10,15 +10,17 @@ from typing import Any
 
 import pytest
 
+from checkers.checks.integrity import PHANTOM
 from checkers.known_bugs.registry import labels
 from checkers.logs import elections
-from core.op import Isolation, Outcome, TopicPartition, value_of
+from core.config import run_config
+from core.op import Isolation, Outcome, Phase, TopicPartition, value_of
 from history.evidence import END, KILLED, Evidence
 from history.reader import load
 from tests.checkers.found import check_tables
 from tests.checkers.known_bugs.test_uncommitted_state import BEGAN_MS
 from tests.checkers.logs.made import at, batch, tables, whole
-from tests.histories.built import Built, Delivery, Op, Process, Read, Send, final_reads
+from tests.histories.built import Built, Delivery, Foreign, Op, Process, Read, Send, final_reads
 from tests.histories.folders import write_run
 
 S = 1_000_000_000
@@ -249,3 +251,51 @@ def test_an_entry_is_of_the_producer_of_the_record(tmp_path: Path) -> None:
 )
 def test_older_brokers_look_on(tmp_path: Path, version: str, bug: str) -> None:
     assert label(tmp_path / "run", {2: HIGH}, version=version) == bug
+
+
+def copied(folder: Path, indexes: Mapping[int, Index], *, offset: int = 20, **more: Any) -> str:
+    """Of output that an application made of a record that was aborted."""
+    value = value_of(1, 0)
+    built = Built(tps=["x", "y"], processes={1: Process(), 3: Process(slot=3, acks=-2)})
+    sent = Op(process=1, f="txn", invoke=2 * S, complete=3 * S, outcome=Outcome.FAIL, txn=True)
+    sent.mops.append(Send(tp=0, value=value, offset=offset))
+    final = Op(process=3, f="final", invoke=80 * S, complete=81 * S, phase=Phase.FINAL)
+    final.mops.append(Foreign(tp=1, offset=0, reason="uncommitted", payload=b"%d" % value))
+    built.ops += [sent, final]
+    made = final_reads(built, {1: []}, {0: [(offset, value)]}, end=40).tables()
+    app = {"workload": "application", "app": {"input": "x", "output": "y"}}
+    history = load(write_run(folder, made, settings={"kafka": {"version": "4.3.1"}, **app}))
+    config = run_config({"seed": 0, **app})
+    found = [one for one in check_tables(made, portable=False, config=config).findings if one.name == PHANTOM]
+    (label_of_output,) = labels(history, evidence(indexes, **more), found)
+    return label_of_output
+
+
+@pytest.mark.parametrize(
+    ("indexes", "more", "bug"),
+    [
+        ({2: HIGH}, {}, BUG),
+        ({3: HIGH}, {}, BUG),  # it may have read it at any time until the end
+        ({2: RIGHT}, {"dead": {20: HIGH}}, BUG),  # before that node built its index again, too
+        ({2: RIGHT}, {"dead": {20: HIGH, 60: RIGHT}}, BUG),
+        ({}, {}, ""),
+        ({2: HIGH}, {"offset": 23}, ""),  # a record of no aborted transaction
+        ({2: HIGH}, {"elected": False}, ""),
+    ],
+)
+def test_an_application_copies_what_a_leader_takes_for_committed(
+    tmp_path: Path, indexes: dict[int, Index], more: dict[str, Any], bug: str
+) -> None:
+    """Node 2 led from before the record was sent on, node 3 later, node 1 leads at the end."""
+    assert copied(tmp_path / "run", indexes, **more) == bug
+
+
+def test_output_that_names_no_record_has_another_cause(tmp_path: Path) -> None:
+    built = Built(tps=["x"], processes={3: Process(slot=3, acks=-2)})
+    final = Op(process=3, f="final", invoke=80 * S, complete=81 * S, phase=Phase.FINAL)
+    final.mops += [Foreign(tp=0, offset=0, reason="other-run"), Foreign(tp=0, offset=1, reason="uncommitted")]
+    built.ops.append(final)
+    made = final_reads(built, {0: []}, end=40).tables()
+    history = load(write_run(tmp_path / "run", made, settings={"kafka": {"version": "4.3.1"}}))
+    found = [one for one in check_tables(made, portable=False).findings if one.name == PHANTOM]
+    assert labels(history, evidence({2: HIGH, 3: HIGH}), found) == ["", ""]
