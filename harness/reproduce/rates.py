@@ -100,10 +100,12 @@ and dies; a follower comes back and may become leader (`unclean.leader.election.
 """What schedules show and no finding is labelled with: runs keep no evidence of it, or Kafka permits it."""
 
 
-HOW: Final = (
-    "how coordinators lose their partition: SIGKILL; a controlled shutdown, as in a rolling restart; an "
-    "election of the preferred leader, where no broker ends"
-)
+HOW: Final = {
+    Deaths.KILL: "SIGKILL",
+    Deaths.SHUTDOWN: "a controlled shutdown, as in a rolling restart",
+    Deaths.ELECTION: "an election of the preferred leader, where no broker ends",
+}
+"""How coordinators lose their partition."""
 
 
 class Rate(msgspec.Struct, frozen=True, kw_only=True, order=True, omit_defaults=True):
@@ -187,7 +189,8 @@ def _shown(label: str) -> Iterator[str]:
         one = REPRODUCTIONS[name]
         yield f"- `inquest bugs reproduce {name}`: {one.bad}. `--good`: {one.good}."
         if len(one.deaths) > 1:
-            yield f"  `--deaths {'|'.join(one.deaths)}`: {HOW}."
+            ways = "; ".join(HOW[deaths] for deaths in one.deaths)
+            yield f"  `--deaths {'|'.join(one.deaths)}`: how coordinators lose their partition: {ways}."
     yield from (
         "",
         "| reproduction | side | Kafka | runs | showed the bug | no harm | not reached "

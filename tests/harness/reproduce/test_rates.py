@@ -46,6 +46,26 @@ def test_ways_to_lose_a_coordinator_are_measured_apart(path: Path) -> None:
     assert sorted(rates.measured(path)) == sorted([by_kill, again])
 
 
+@pytest.mark.parametrize(
+    ("name", "ways"),
+    [
+        (
+            "uncommitted-abort",
+            "kill|shutdown|election`: how coordinators lose their partition: SIGKILL; a controlled shutdown,"
+            " as in a rolling restart; an election of the preferred leader, where no broker ends.",
+        ),
+        (
+            "deleted-topic-offsets",
+            "kill|election`: how coordinators lose their partition: SIGKILL; an election of the preferred"
+            " leader, where no broker ends.",
+        ),
+    ],
+)
+def test_the_page_explains_the_ways_that_a_reproduction_takes(name: str, ways: str) -> None:
+    _, _, section = rates.page().partition(f"\n- `inquest bugs reproduce {name}`")
+    assert section.splitlines()[1] == f"  `--deaths {ways}"
+
+
 def test_the_page_shows_each_measurement_at_its_bug(monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
     rates.record(rates.rate("kafka-20734", "4.3.1", False, DONE, DAY), path)
     known = rates.measured(path)
