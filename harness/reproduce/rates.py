@@ -32,8 +32,9 @@ report.
 
 `inquest bugs reproduce NAME` shows a bug on real brokers by a scripted schedule; `--good` performs its twin,
 which must not show it. A run that the cluster led another way than the schedule counts as neither. *Found in
-logs*: in how many runs the rules about logs (docs/log-rules.md) alone find it, by what the brokers left on
-disk."""
+logs*: in how many runs the rules about logs (docs/log-rules.md) alone find something in the topic of the run,
+or about its transactional id, by what the brokers left on disk. Findings in the metadata log are not counted:
+those of [removed-replica](#removed-replica) all stand there, in the runs of either side."""
 
 
 UNLABELLED: Final = {
