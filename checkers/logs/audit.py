@@ -191,6 +191,8 @@ class _Audit:
     def epochs_rise(self, log: ReplicaLog) -> None:
         """Leader epochs along the log."""
         some = log.whole["leader_epoch"] >= 0  # a log may have old formats before the newer one, or behind it
+        if not some.any():
+            return
         base, epoch = log.whole["base"][some], log.whole["leader_epoch"][some]
         self.result.asked[EPOCHS_RISE] += max(0, len(epoch) - 1)
         for at in np.flatnonzero(epoch[1:] < epoch[:-1]).tolist():
