@@ -7,9 +7,10 @@ says of them (`tests.adversary.share_classes`).
 
 from collections import defaultdict
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from core.op import Acknowledgement, End, Outcome
-from history.events import Event, FaultStarted, NodeEnded, ShareOffsetsListed
+from history.events import Event, FaultStarted, NodeEnded, RolesSeen, ShareOffsetsListed
 from history.tables import OPEN
 from tests.adversary.rows import Row
 from tests.adversary.world import MARKER, MS, RC, RU, Entry, Log, Op, Steps, World
@@ -26,6 +27,8 @@ SHARE_BUGS = (
     "share-same-count",
     "share-too-often",
 )
+IN_CALM = ("share-two", "share-same-count")
+"""Those of which nothing is asked while leaders may change."""
 
 
 @dataclass
@@ -124,8 +127,10 @@ def _acquired(world: World, shared: Shared, log: Log, op: Op) -> list[tuple[Entr
             break
         if one.ended and not _strikes(world, "share-again", 0.5, log, entry):
             continue
-        if one.holder >= 0 and now < one.until and not world.strikes("share-two", 0.5):
-            continue
+        if one.holder >= 0 and now < one.until:
+            soon = one.until - now > shared.lock_ns // 2  # else the lock may end before the record comes
+            if not (soon and _strikes(world, "share-two", 0.5, log, entry)):
+                continue
         if one.holder >= 0:
             one.free()
         if one.count >= shared.limit and not _strikes(world, "share-too-often", 0.9, log, entry):
@@ -135,7 +140,7 @@ def _acquired(world: World, shared: Shared, log: Log, op: Op) -> list[tuple[Entr
             one.ended = True
             continue
         one.ended = False
-        one.count += not (one.count and world.strikes("share-same-count", 0.5))
+        one.count += not (one.count and _strikes(world, "share-same-count", 0.5, log, entry))
         one.holder, one.until = op.process, now + shared.lock_ns
         found.append((entry, one.count))
     if shared.level == RC:
@@ -229,24 +234,6 @@ def _strikes(world: World, bug: str, share: float, log: Log, entry: Entry) -> bo
         given = [row for op in world.ops for row in op.deliveries]
         return [row for row in given if (row["tp"], row["offset"], row["value"]) == (log.tp, offset, value)]
 
-    def again() -> bool:
-        """The answer to what ended it came while its lock lasted, before it was asked for again."""
-        acks = [row for op in world.ops for row in op.acknowledgements if row["outcome"] == Outcome.OK]
-        acks = [
-            a
-            for a in acks
-            if (a["tp"], a["offset"]) == (log.tp, offset)
-            and a["kind"] in (Acknowledgement.ACCEPT, Acknowledgement.REJECT)
-        ]
-        return any(
-            d["process"] == a["process"]
-            and d["complete_ns"] <= a["invoke_ns"]
-            and a["complete_ns"] <= d["since_ns"] + shared.lock_ns
-            and any(x["since_ns"] > a["complete_ns"] for x in told())
-            for a in acks
-            for d in told()
-        )
-
     def passed() -> bool:
         """No member ended it, and none can have been given it unseen as often as it may be."""
         own = [row for row in world.processes if row["group"] == SHARE]
@@ -264,7 +251,7 @@ def _strikes(world: World, bug: str, share: float, log: Log, entry: Entry) -> bo
 
     match bug:
         case "share-again":
-            world.promise(bug, again, "share-redelivery")
+            world.promise(bug, lambda: _again(world, log.tp, offset, told()), "share-redelivery")
         case "share-passed":
             world.promise(bug, passed, "share-skip")
         case "share-aborted":
@@ -275,4 +262,88 @@ def _strikes(world: World, bug: str, share: float, log: Log, entry: Entry) -> bo
                 bug, lambda: any(d["delivery_count"] > often and d["complete_ns"] >= struck for d in told()),
                 "share-over-limit",
             )  # fmt: skip
+        case "share-two":
+            world.promise(bug, lambda: _two_hold(world, log.tp, offset), "share-two-holders")
+        case "share-same-count":
+            world.promise(bug, lambda: _counts_stand(world, log.tp, offset), "share-count")
     return True
+
+
+def _again(world: World, tp: int, offset: int, told: list[Row]) -> bool:
+    """The answer to what ended it came while its lock lasted, before it was asked for again."""
+    assert world.shared is not None
+    lock_ns = world.shared.lock_ns
+    ends = (Acknowledgement.ACCEPT, Acknowledgement.REJECT)
+    acks = [a for a in _said(world, tp, offset) if a["outcome"] == Outcome.OK and a["kind"] in ends]
+    return any(
+        d["process"] == a["process"]
+        and d["complete_ns"] <= a["invoke_ns"]
+        and a["complete_ns"] <= d["since_ns"] + lock_ns
+        and any(x["since_ns"] > a["complete_ns"] for x in told)
+        for a in acks
+        for d in told
+    )
+
+
+def _two_hold(world: World, tp: int, offset: int) -> bool:
+    """A member was given the record within the lock of another delivery, of which nothing was said by then,
+    and a leader answered later what was said of its op."""
+    assert world.shared is not None
+    lock_ns = world.shared.lock_ns
+    return any(
+        d2["complete_ns"] < d1["since_ns"] + lock_ns
+        and not any(
+            a["process"] == d1["process"] and a["invoke_ns"] <= d2["complete_ns"]
+            for a in _said(world, tp, offset)
+        )
+        and _answered(world, d1, d2["complete_ns"])
+        for d1, d2 in _neighbours(world, tp, offset)
+    )
+
+
+def _answered(world: World, given: Row, ns: int) -> bool:
+    """The leader answered, then or later, what a member said of a record that it was given with this one,
+    before it was given that record again."""
+    of = given["tp"], given["process"], given["invoke_ns"]
+    rows = (row for op in world.ops for row in op.deliveries)
+    for row in (row for row in rows if (row["tp"], row["process"], row["invoke_ns"]) == of):
+        own = [d for d in _deliveries(world, row["tp"], row["offset"]) if d["process"] == row["process"]]
+        for a in _said(world, row["tp"], row["offset"]):
+            if a["process"] == row["process"] and a["outcome"] != Outcome.INFO and a["complete_ns"] >= ns:
+                known = [d for d in own if d["complete_ns"] <= a["invoke_ns"]]
+                if known and known[-1] is row:
+                    return True
+    return False
+
+
+def _counts_stand(world: World, tp: int, offset: int) -> bool:
+    """A later delivery has no higher count."""
+    return any(d2["delivery_count"] <= d1["delivery_count"] for d1, d2 in _neighbours(world, tp, offset))
+
+
+def _neighbours(world: World, tp: int, offset: int) -> list[tuple[Row, Row]]:
+    """Neighbouring deliveries, the second of which was asked for after the first."""
+    return [(a, b) for a, b in pairwise(_deliveries(world, tp, offset)) if a["complete_ns"] < b["since_ns"]]
+
+
+def _deliveries(world: World, tp: int, offset: int) -> list[Row]:
+    """Deliveries of one offset, in their order."""
+    rows = [row for op in world.ops for row in op.deliveries if (row["tp"], row["offset"]) == (tp, offset)]
+    return sorted(rows, key=lambda row: row["complete_ns"])
+
+
+def _said(world: World, tp: int, offset: int) -> list[Row]:
+    """Acknowledgements of one offset."""
+    return [
+        row for op in world.ops for row in op.acknowledgements if (row["tp"], row["offset"]) == (tp, offset)
+    ]
+
+
+def led_alike(events: list[Event]) -> bool:
+    """All looks name the same leader of each partition, in the same epoch."""
+    looks = [event for event in events if isinstance(event, RolesSeen)]
+    led: dict[str, set[tuple[int, int | None]]] = defaultdict(set)
+    for look in looks:
+        for name, leader in look.leaders.items():
+            led[name].add((leader, look.epochs.get(name)))
+    return all(len(found) == 1 and min(found)[0] >= 0 for found in led.values())

@@ -11,6 +11,7 @@ import pytest
 from core.op import End, Outcome, Phase, process_of
 from tests.adversary.applications import WRONGS
 from tests.adversary.campaign import campaign
+from tests.adversary.compare import broken
 from tests.adversary.faults import BUGS
 from tests.adversary.judge import CHECKS, judge
 from tests.adversary.metamorphic import changed, rename
@@ -48,6 +49,28 @@ def test_the_runs_show_every_class_verdict_and_bug() -> None:
     planted = {name for each in made for name in each.planted}
     assert {*BUGS, *WRONGS, *(bug for bugs in FAULTS.values() for bug in bugs)} - planted == set()
     assert {name for each in made for name in each.more} == {*SHARES, "application"}
+
+
+@pytest.mark.parametrize(
+    ("seed", "bug", "name"),
+    [
+        (6357, "share-two", "share-two-holders"),
+        (6734, "share-two", "share-two-holders"),
+        (200, "share-same-count", "share-count"),
+        (918, "share-same-count", "share-count"),
+    ],
+)
+def test_a_run_that_shows_two_holders_or_a_count_that_stands_has_to_be_found(
+    seed: int, bug: str, name: str
+) -> None:
+    made = recorded(seed)
+    said = answer(made)
+    assert broken(made, said) == []
+    without = {key: some for key, some in said.findings.items() if key[0] != name}
+    less = replace(
+        said, findings=without, forbidden={one: many for one, many in said.forbidden.items() if one != name}
+    )
+    assert broken(made, less) == [f"the bug {bug} struck, and none of {name} is found"]
 
 
 def cut_without_a_send() -> Recorded:
