@@ -10,7 +10,9 @@ before it makes them (at most once); with "automatic" its client commits what it
 Copiers leave the group and come back now and then, so that partitions change hands.
 
 Finds: everything `transactions` finds; input records with two copies in committed output
-(eos-duplicate), or with none although the group committed an offset behind them (eos-loss).
+(eos-duplicate), or with none although the group committed an offset behind them (eos-loss). Brokers
+before 2.5 do not fence the offsets of transactions by the group's generation (KIP-447): there two copies
+are allowed.
 """
 
 from collections.abc import Iterator
