@@ -89,7 +89,7 @@ def _heard_ns(run: LabelledRun, tp: TopicPartition, epoch: int) -> float:
     """Until when readers may have been given what the leader of an epoch lacks, by the one before it."""
     heard = (one.heard_ms for one in run.lineage(tp).found if one.epoch == epoch)
     ms = next(heard, inf)
-    return inf if ms == inf else run.ns_of(int(ms) + SLACK_MS)
+    return run.ns_of(int(ms) + SLACK_MS) if 0 <= ms < inf else inf
 
 
 def _gone(run: LabelledRun, finding: Finding) -> _Gone | None:

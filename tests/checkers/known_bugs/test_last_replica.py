@@ -229,15 +229,16 @@ def test_the_leader_says_where_its_log_ended(
 
 
 @pytest.mark.parametrize(
-    ("reread", "label"),
+    ("reread", "elected_ms", "label"),
     [
-        ((31, 60), ""),  # the leader that is said to lack the record gave it to a reader
-        ((29, 60), "last-replica"),  # the reader may have had it in its queue since
+        ((31, 60), NEW_MS - 10_000, ""),  # the leader that is said to lack the record gave it to a reader
+        ((29, 60), NEW_MS - 10_000, "last-replica"),  # the reader may have had it in its queue since
+        ((31, 60), -1, "last-replica"),  # simulated controllers do not say when that was
     ],
 )
 def test_a_record_that_was_fetched_from_the_leader_was_cut_off_later(
-    tmp_path: Path, reread: tuple[float, float], label: str
+    tmp_path: Path, reread: tuple[float, float], elected_ms: int, label: str
 ) -> None:
-    elected = ALONE | {"timestamp": NEW_MS - 10_000}
+    elected = ALONE | {"timestamp": elected_ms}
     found = labels(tmp_path / "run", [EVERY, ALONE, DOWN, AGAIN, elected], offset=5, reread=reread)
     assert found["lost-write"] == label
