@@ -14,7 +14,9 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from kio.schema.alter_replica_log_dirs.v1.response import AlterReplicaLogDirsResponse
 
+from checkers.engine.pipeline import check_evidence
 from checkers.logs.coordinator_log import coordinator_log
+from checkers.logs.registry import LOG_CHECKS
 from core.cluster import Roles
 from core.config import run_config
 from core.errors import ClusterError
@@ -31,7 +33,7 @@ from harness.kafka.images import image_tag
 from harness.kafka.jars import jars
 from harness.kafka.system import kafka_cluster
 from harness.protocol.definitions import FILE, condensed
-from history.evidence import CLIENT, END, KILLED, Evidence
+from history.evidence import CLIENT, END, KILLED, LOST_POWER, Evidence
 from tests.docker.conftest import TOPIC, roles_when, whole
 from tests.harness.evidence.dumped import Comparison, compare, sections
 from tests.waiting import until
@@ -214,7 +216,8 @@ def test_a_broker_loses_one_of_two_directories_and_has_both_read_again(tmp_path:
 
 @pytest.mark.sampled(7)
 def test_takes_at_a_kill_and_at_the_end(tmp_path: Path) -> None:
-    """Nodes that were killed are taken before they start again, others at the end alone."""
+    """Nodes that were killed are taken before they start again, others at the end alone; of those that are down
+    by then a second row says how they ended."""
     cluster = kafka_cluster(run_config({"seed": 1, "capture": True}), tmp_path / f"takes-{time.time_ns()}")
     try:
         run_blocking(cluster.start())
@@ -226,13 +229,16 @@ def test_takes_at_a_kill_and_at_the_end(tmp_path: Path) -> None:
             run_blocking(cluster.revive(cluster.nodes))
         whole(cluster)
         work(cluster)
+        run_blocking(cluster.kill([2]))
+        run_blocking(cluster.lose_power([3], seed=4))
         assert run_blocking(cluster.take_evidence(tmp_path / "evidence")) == []
     finally:
         run_blocking(cluster.stop())
     found = Evidence.load(tmp_path / "evidence")
     takes = [(row["take"], row["node"], row["why"]) for row in found.table("takes").to_pylist()]
-    assert takes == [(0, 2, KILLED), *((1, node, END) for node in cluster.nodes)]
-    assert found.table("damage").to_pylist() == []
+    ended = [(1, 1, END), (1, 2, END), (1, 2, KILLED), (1, 3, END), (1, 3, LOST_POWER)]
+    assert sorted(takes) == [(0, 2, KILLED), *ended]
+    assert {row["node"] for row in found.table("damage").to_pylist()} <= {3}  # a loss of power tears its files
     assert {row["clean_shutdown"] for row in found.table("nodes").to_pylist()} == {False}
     held = 0
     for tp in found.partitions():
@@ -261,6 +267,7 @@ def test_takes_at_a_kill_and_at_the_end(tmp_path: Path) -> None:
         "PrepareCommit",
     ]
     captured_whole(found)
+    assert check_evidence(found, LOG_CHECKS).in_logs == []
 
 
 def captured_whole(found: Evidence) -> None:
