@@ -216,8 +216,8 @@ def test_a_broker_loses_one_of_two_directories_and_has_both_read_again(tmp_path:
 
 @pytest.mark.sampled(7)
 def test_takes_at_a_kill_and_at_the_end(tmp_path: Path) -> None:
-    """Nodes that were killed are taken before they start again, others at the end alone; of those that are down
-    by then a second row says how they ended."""
+    """Nodes that were killed are taken before they start again, others at the end alone; of one that is down
+    by then a second row says how it ended."""
     cluster = kafka_cluster(run_config({"seed": 1, "capture": True}), tmp_path / f"takes-{time.time_ns()}")
     try:
         run_blocking(cluster.start())
@@ -238,7 +238,8 @@ def test_takes_at_a_kill_and_at_the_end(tmp_path: Path) -> None:
     takes = [(row["take"], row["node"], row["why"]) for row in found.table("takes").to_pylist()]
     ended = [(1, 1, END), (1, 2, END), (1, 2, KILLED), (1, 3, END), (1, 3, LOST_POWER)]
     assert sorted(takes) == [(0, 2, KILLED), *ended]
-    assert {row["node"] for row in found.table("damage").to_pylist()} <= {3}  # a loss of power tears its files
+    torn = {row["node"] for row in found.table("damage").to_pylist()}
+    assert torn <= {3}  # by the loss of power
     assert {row["clean_shutdown"] for row in found.table("nodes").to_pylist()} == {False}
     held = 0
     for tp in found.partitions():
