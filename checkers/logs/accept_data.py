@@ -18,7 +18,7 @@ from checkers.logs.producer_files import (
     snapshots,
 )
 from checkers.logs.producer_walk import KnownProducers, Walk, deleted_below, forgotten, walk
-from checkers.logs.replicas import COMPARED, ReplicaLog, last_take, newest, replicas
+from checkers.logs.replicas import COMPARED, ReplicaLog, last_take, newest, of_one_topic, replicas
 from checkers.logs.rule import Rule, checks_of, refused
 from checkers.windows import TRANSACTIONS
 from core.op import TopicPartition
@@ -114,12 +114,15 @@ def kernel(evidence: Evidence, tp: TopicPartition, result: PartitionResult) -> N
     shared = [log for log in logs if _begins(judged, log)]
     offsets = {at for log in shared for at in files.get((log.take, log.node), {})}
     any_version = cluster.era is None
-    deleted = deleted_below(evidence, tp, logs)
+    of_topic = of_one_topic(tp, logs, result.ground.windows.remade_ns)
+    deleted, of_any = (deleted_below(evidence, tp, some) for some in (of_topic, logs))
     whole = walk(evidence, tp, judged, cluster, offsets, deleted)
     _tell(result, tp, judged, cluster, whole)
     for log in logs:
         mine = files.get((log.take, log.node), {})
-        found = whole if log in shared else walk(evidence, tp, log, cluster, {*mine}, deleted)
+        deletion = deleted if log in of_topic else of_any
+        same = log in shared and deletion == deleted
+        found = whole if same else walk(evidence, tp, log, cluster, {*mine}, deletion)
         compare_snapshots(result, tp, log, found, mine, any_version=any_version)
         compare_aborted(result, tp, log, found, evidence, any_version=any_version)
 
@@ -144,14 +147,22 @@ def _tell(
         for rule in (MARKER_EPOCH, UNKNOWN_BEGINS):
             result.leave_open(rule, tp, why)
     if found.accepted.gaps and found.accepted.numbered:
-        why = f"batches are missing, damaged or deleted before offset {found.accepted.gaps[0]}"
-        if len(found.accepted.gaps) > 1:
-            why += f" and at {len(found.accepted.gaps) - 1} places more"
         for rule in (SEQUENCE, NO_REPEAT):
-            result.leave_open(rule, tp, why)
+            result.leave_open(rule, tp, _gaps(found))
     for refusal in found.refusals:
         finding = refused(refusal, tp, judged.take, judged.node, cluster.ids.get(refusal.producer_id, ""))
         if refusal.offset < found.left:
             result.leave_open(refusal.rule, tp, f"{finding.text}; {forgotten(found)}")
         else:
             result.refuse(finding)
+
+
+def _gaps(found: Walk) -> str:
+    """Before which offsets nothing is known, and why, in words."""
+    missing = [gap for gap in found.accepted.gaps if gap != found.left]
+    if not missing:
+        return forgotten(found)
+    why = f"batches are missing, damaged or deleted before offset {missing[0]}"
+    if len(missing) > 1:
+        why += f" and at {len(missing) - 1} places more"
+    return f"{why}; {forgotten(found)}" if len(missing) < len(found.accepted.gaps) else why

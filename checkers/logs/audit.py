@@ -29,7 +29,6 @@ from checkers.logs.replicas import (
     replicas,
 )
 from checkers.logs.rule import Rule, checks_of
-from checkers.windows import INTERNAL
 from core.op import TopicPartition
 from history.evidence import LOST_POWER, Evidence
 from history.tables import TableRow
@@ -290,8 +289,7 @@ class _Audit:
     def matching(self) -> None:
         """Logs that share a batch share all before it. Messages of formats 0 and 1 name no leader epoch: by
         offsets alone nothing follows."""
-        never = self.tp.topic in (*INTERNAL, METADATA.topic)  # no fault deletes what brokers make themselves
-        logs = of_one_topic(self.logs, -1 if never else self.result.ground.windows.remade_ns)
+        logs = of_one_topic(self.tp, self.logs, self.result.ground.windows.remade_ns)
         logs = [log for log in logs if log.has_epochs and log.ordered]
         # A loss of power leaves holes where nothing was flushed.
         logs = [log for log in logs if log.why != LOST_POWER or log.count == len(log.every["base"])]

@@ -46,9 +46,10 @@ def compare_snapshots(
     """A node's snapshots and the states that its log makes. any_version: the evidence names none."""
     for at, snapshot in sorted(found.items()):
         made = walk.states.get(at)
-        if made is None or at < walk.left or any(gap <= at for gap in walk.accepted.gaps):
+        gaps = {gap for gap in walk.accepted.gaps if gap <= at}
+        if made is None or at < walk.left or gaps:
             what = "is after the end of its log" if made is None else "has gaps in the log before it"
-            what = f"is not decided: {forgotten(walk)}" if at < walk.left else what
+            what = f"is not decided: {forgotten(walk)}" if at < walk.left or gaps == {walk.left} else what
             why = f"the snapshot at {at} of {log.where()} {what}"
             result.leave_open(PRODUCER_SNAPSHOT, tp, why)
             continue

@@ -56,13 +56,23 @@ class KnownProducers:
         return cls(evidence.once(era_of), ends, begun, ids)
 
 
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """Records below this offset were deleted, as the disk of one node shows, in words; 0 = no disk shows
+    any."""
+
+    below: int = 0
+    shown_by: str = ""
+
+
 @dataclass(slots=True)
 class Walk:
     """What one log made. states: of producers by the offset of a snapshot. left: records below this offset
-    were deleted, 0 = none were."""
+    were deleted, 0 = none were. deletion: that by which this is known."""
 
     accepted: DataPartition
     left: int = 0
+    deletion: Deletion = Deletion()
     refusals: list[Refusal] = field(default_factory=list)
     states: dict[int, Snapshot] = field(default_factory=dict)
 
@@ -74,11 +84,12 @@ def walk(
     log: ReplicaLog,
     cluster: KnownProducers,
     offsets: set[int],
-    deleted: int,
+    deletion: Deletion,
 ) -> Walk:
-    """Feed a log to the model. offsets: of snapshots. deleted: `deleted_below`."""
-    left = _first_left(log, deleted)
-    found = Walk(DataPartition(cluster.era or PERMISSIVE, numbered=tp.topic != GROUP_TOPIC), left)
+    """Feed a log to the model. offsets: of snapshots. deletion: `deleted_below`."""
+    left = _first_left(log, deletion.below)
+    accepting = DataPartition(cluster.era or PERMISSIVE, numbered=tp.topic != GROUP_TOPIC)
+    found = Walk(accepting, left, deletion)
     accepted = found.accepted
     wanted = sorted(offset for offset in offsets if offset <= log.end)
     for batch in _batches(log, _markers(evidence, tp, log), cluster):
@@ -96,14 +107,16 @@ def walk(
     return found
 
 
-def deleted_below(evidence: Evidence, tp: TopicPartition, logs: Sequence[ReplicaLog]) -> int:
-    """Below this offset records were deleted, as far as some disk shows it: 0 = none does.
+def deleted_below(evidence: Evidence, tp: TopicPartition, logs: Sequence[ReplicaLog]) -> Deletion:
+    """The greatest that some disk shows. logs: of one topic (`of_one_topic`).
 
     Any node may have led when it had forgotten what was deleted by then: one that cuts its log, or starts
     again, reads the producers of what is left. Its disk need not show it, for the checkpoint of log starts is
     written once a minute; the first entry of leader-epoch-checkpoint moves at once.
     """
-    return max((_log_start(evidence, tp, log) for log in logs), default=0)
+    starts = [(_log_start(evidence, tp, log), log) for log in logs]
+    below, log = max(starts, key=lambda one: one[0], default=(0, None))
+    return Deletion(below, log.where()) if log is not None and below > 0 else Deletion()
 
 
 def _log_start(evidence: Evidence, tp: TopicPartition, log: ReplicaLog) -> int:
@@ -115,7 +128,10 @@ def _log_start(evidence: Evidence, tp: TopicPartition, log: ReplicaLog) -> int:
 
 def forgotten(made: Walk) -> str:
     """Why brokers may know less of producers than a log shows below `left`, in words."""
-    return f"records before offset {made.left} were deleted, and a broker may have forgotten their producers"
+    return (
+        f"records before offset {made.left} were deleted, as the disk of {made.deletion.shown_by} shows, and "
+        f"a broker may have forgotten their producers"
+    )
 
 
 def _first_left(log: ReplicaLog, deleted: int) -> int:

@@ -16,8 +16,9 @@ import pyarrow.compute as pc
 
 from checkers.engine.findings import LogFinding
 from checkers.logs.cleaned_to import cleaned_to, compacted_topics
+from checkers.windows import INTERNAL
 from core.op import TopicPartition
-from history.evidence import END, KILLED, LOST_POWER, WHEN, Evidence
+from history.evidence import END, KILLED, LOST_POWER, METADATA_LOG, WHEN, Evidence
 from history.tables import TableRow
 
 Array = npt.NDArray[Any]
@@ -219,10 +220,12 @@ def _created_last(evidence: Evidence, topic: str) -> str | None:
     return max(places, default=(0, None))[1]
 
 
-def of_one_topic(logs: Sequence[ReplicaLog], remade_ns: int) -> list[ReplicaLog]:
+def of_one_topic(tp: TopicPartition, logs: Sequence[ReplicaLog], remade_ns: int) -> list[ReplicaLog]:
     """Without those that may be of a topic that had the name before: their brokers noted no topic id (they
-    do since 2.8), and their files were read before the topic was remade last.
-    remade_ns: see RunWindows."""
+    do since 2.8), and their files were read before the topic was remade last. No fault deletes what brokers
+    make themselves. remade_ns: see RunWindows."""
+    if tp.topic in (*INTERNAL, METADATA_LOG.topic):
+        return [*logs]
     return [one for one in logs if one.topic_id or one.at_end or one.taken_ns > remade_ns]
 
 

@@ -8,6 +8,7 @@ import pytest
 from checkers.engine.findings import Found
 from checkers.logs.accept_data import CHECKS
 from checkers.logs.producer_files import ABORTED_INDEX, PRODUCER_SNAPSHOT
+from checkers.windows import FOREVER, RunWindows
 from core.op import TopicPartition
 from harness.evidence.directory import read
 from history.evidence import END, KILLED, NO_PRODUCER, Evidence, merged
@@ -66,8 +67,9 @@ def clean(release: str = "4.3", tp: TopicPartition = TP) -> Made:
     }
 
 
-def judged(made: Made, tp: TopicPartition = TP) -> Found:
-    return of_partition(CHECKS, Evidence(tables(made)), tp)
+def judged(made: Made, tp: TopicPartition = TP, remade_ns: int = -1) -> Found:
+    """remade_ns: see RunWindows; the files of the node that was killed are read at 0."""
+    return of_partition(CHECKS, Evidence(tables(made)), tp, windows=RunWindows(remade_ns=remade_ns))
 
 
 def told(made: Made) -> set[tuple[str, int]]:
@@ -304,6 +306,61 @@ def test_a_deletion_is_known_before_the_log_start_is_on_disk(nodes: tuple[int, .
     found = judged(made)
     assert not found.in_logs
     assert {doubt.check for doubt in found.doubts} == {rules.SEQUENCE, rules.NO_REPEAT, PRODUCER_SNAPSHOT}
+
+
+def begins_at_100(made: Made) -> None:
+    for row in made["partitions"]:
+        row["start"] = 100 * (row["take"] == 0)
+
+
+def noted_at_the_kill(made: Made) -> None:
+    made["ends"] = [at(TP, 1, take=0, file="log-start", value=9)]
+
+
+def moved_at_the_kill(made: Made) -> None:
+    made["epochs"] = [at(TP, 1, take=0, epoch=0, start=9)]
+
+
+@pytest.mark.parametrize("show", [begins_at_100, noted_at_the_kill, moved_at_the_kill])
+@pytest.mark.parametrize(
+    ("topic_id", "remade_ns", "known"),
+    [(None, 1, True), (None, FOREVER, True), (None, -1, False), ("id", 1, False)],
+)
+def test_what_was_deleted_from_a_topic_without_an_id_says_nothing_of_the_one_that_was_made_again(
+    show: Any, topic_id: str | None, remade_ns: int, *, known: bool
+) -> None:
+    made = clean()
+    a_batch_twice(made)
+    for row in made["partitions"]:
+        row["topic_id"] = topic_id
+    show(made)
+    found = judged(made, remade_ns=remade_ns)
+    assert ((rules.NO_REPEAT, 3) in {(one.check, one.offset) for one in found.in_logs}) == known
+    assert (rules.NO_REPEAT in {doubt.check for doubt in found.doubts}) != known
+
+
+def test_what_was_deleted_from_the_old_topic_counts_for_its_own_log() -> None:
+    """The snapshot of the node that was killed then lacks the producers of what was deleted."""
+    made = clean()
+    made["producers"] += [at(TP, 1, take=0, snapshot=4, producer_id=NO_PRODUCER)]
+    assert {(one.producer_id, one.offset) for one in judged(made, remade_ns=1).in_logs} == {(7, 4), (8, 4)}
+    moved_at_the_kill(made)
+    found = judged(made, remade_ns=1)
+    assert not found.in_logs
+    assert {doubt.check for doubt in found.doubts} == {PRODUCER_SNAPSHOT}
+
+
+def test_the_doubt_names_the_disk_that_shows_the_deletion() -> None:
+    made = clean()
+    made["ends"] = [at(TP, 1, take=1, file="log-start", value=6)]
+    del made["producers"][1]
+    forgot = "records before offset 6 were deleted, as the disk of node 1 at the end shows, and a broker may"
+    for doubt in judged(made).doubts:
+        assert forgot in doubt.why
+        assert "missing" not in doubt.why
+    made["batches"] = [row for row in made["batches"] if row["base"] != 3]
+    (why, *_) = (doubt.why for doubt in judged(made).doubts if doubt.check == rules.SEQUENCE)
+    assert why.startswith(f"batches are missing, damaged or deleted before offset 4; {forgot}")
 
 
 @pytest.mark.parametrize("node", [1, 2])
