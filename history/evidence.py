@@ -177,7 +177,11 @@ TAKES: Final = _table("at_ns i64, why str")
 """One row a node of a take. `at_ns`: time of the run, when its files were taken. `why`: END; or KILLED:
 the node's process had ended without a shutdown, and was not started again yet; or LOST_POWER: likewise, and
 what the node had not flushed is gone. A node that was down so at the end has two rows in the last take: END,
-and how its process had ended. A row LOST_POWER stands there also where the files could not be taken."""
+and how its process had ended."""
+
+UNREAD_LOSSES: Final = _table("at_ns i64")
+"""One row a node that lost power and whose files could not be taken then: what its log may have lost is to be
+known also where nothing shows it. `take`: the one that they belonged to; `at_ns`: as in TAKES."""
 WHEN: Final = {END: "at the end", KILLED: "when it was killed", LOST_POWER: "when it had lost power"}
 ORDINALS: Final = {1: "1st", 2: "2nd", 3: "3rd"}
 
@@ -230,9 +234,15 @@ PER_PARTITION: Final = {
     "partitions": PARTITIONS,
 }
 """Tables with the columns `take`, `node`, `topic` and `partition` before their own."""
-LATER: Final = frozenset({"share_log"})
+LATER: Final = frozenset({"share_log", "unread_losses"})
 """Tables that runs of earlier versions do not have: there they are empty."""
-PER_NODE: Final = {"metadata": METADATA, "nodes": NODES, "damage": DAMAGE, "takes": TAKES}
+PER_NODE: Final = {
+    "metadata": METADATA,
+    "nodes": NODES,
+    "damage": DAMAGE,
+    "takes": TAKES,
+    "unread_losses": UNREAD_LOSSES,
+}
 """Tables with the columns `take` and `node` before their own."""
 PER_RUN: Final = {"frames": FRAMES, "frame_parts": FRAME_PARTS, "gaps": GAPS}
 """Tables with no columns before their own; runs without `capture` have none, others have all."""

@@ -46,8 +46,9 @@ class Outage:
 
 def power_losses(evidence: Evidence) -> list[PowerLoss]:
     """All, as if no node had come back."""
-    rows = evidence.table("takes").to_pylist()
-    return [PowerLoss(take=row["take"], node=row["node"]) for row in rows if row["why"] == LOST_POWER]
+    rows = [row for row in evidence.table("takes").to_pylist() if row["why"] == LOST_POWER]
+    rows += evidence.table("unread_losses").to_pylist()
+    return [PowerLoss(take=row["take"], node=row["node"]) for row in rows]
 
 
 def losses_of(evidence: Evidence, log: pa.Table, states: States) -> list[PowerLoss]:

@@ -94,7 +94,8 @@ class NodeEvidence:
             shutil.rmtree(self._copies, ignore_errors=True)
         for node in [one.number for one in nodes]:
             how = ended.get(node, why)
-            # What a log may have lost is to be known also where nothing shows it.
-            if how != why or (how == LOST_POWER and node not in taken):
+            if node in taken and how != why:
                 self._takes.add({"takes": table(schema("takes"), [(number, node, at_ns, how)])})
+            elif node not in taken and how == LOST_POWER:
+                self._takes.add({"unread_losses": table(schema("unread_losses"), [(number, node, at_ns)])})
         return sum(copied.values())

@@ -375,16 +375,20 @@ def test_an_unclean_election_before_excuses_nothing() -> None:
     assert places(of_all(CHECKS, Evidence(tables(made)), None)) == [("committed-kept", 5)]
 
 
+@pytest.mark.parametrize("read", [True, False])
 @pytest.mark.parametrize(
     ("powerless", "minimum", "found"),
     [((1, 2), "2", False), ((1,), "2", True), ((1,), None, False), ((9,), None, True)],
 )
 def test_power_is_lost_by_as_many_replicas_as_had_to_have_a_record(
-    powerless: tuple[int, ...], minimum: str | None, found: bool
+    powerless: tuple[int, ...], minimum: str | None, found: bool, *, read: bool
 ) -> None:
+    """Also where the files of the replicas could not be taken."""
     made = clean()
     made["ends"][0]["value"] = 6
-    made["takes"] += [{"take": 0, "node": node, "at_ns": 1, "why": LOST_POWER} for node in powerless]
+    made.setdefault("takes" if read else "unread_losses", []).extend(
+        {"take": 0, "node": node, "at_ns": 1, "why": LOST_POWER} for node in powerless
+    )
     if minimum:
         body = {"resourceType": 2, "resourceName": TP.topic, "name": "min.insync.replicas", "value": minimum}
         last = made["metadata"][-1]

@@ -25,7 +25,7 @@ from core.op import TopicPartition
 from harness.nights.session_log import RunResult
 from harness.report.wording import logs_line
 from history.events import Event, EvidenceMissing
-from history.evidence import KILLED, METADATA_LOG, Evidence, write
+from history.evidence import KILLED, METADATA_LOG, Evidence, merged, write
 from history.reader import History
 from history.run_folder import Run
 from history.verdict import Verdict
@@ -113,6 +113,17 @@ def test_a_take_has_each_node_once(tmp_path: Path, only: Callable[..., None]) ->
     logs = judged(tmp_path / "run", found).logs
     assert logs is not None
     assert [(take.why, take.nodes) for take in logs.takes] == [("end", [1, 2, 3])]
+
+
+def test_a_loss_of_power_without_files_is_no_evidence_to_judge(
+    tmp_path: Path, only: Callable[..., None]
+) -> None:
+    only(alike)
+    missing = EvidenceMissing(ns=1, why="files of node 1 when it had lost power: no room")
+    found = merged([{"unread_losses": tables({"unread_losses": [{"take": 0, "node": 1}]})["unread_losses"]}])
+    verdict = judged(tmp_path / "run", found, None, missing)
+    assert logs_line(verdict) == f"not judged: {missing.why}"
+    assert "alike" not in verdict.checks
 
 
 def test_a_refused_place_makes_the_verdict_invalid(tmp_path: Path, only: Callable[..., None]) -> None:

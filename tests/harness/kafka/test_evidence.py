@@ -111,8 +111,18 @@ def test_a_loss_of_power_is_known_also_where_the_files_are_not(
     else:
         taken.before_start(lost, powerless={1})
     found, missed = takes(taken, tmp_path)
-    assert [(node, why) for _, node, why in found] == [(1, LOST_POWER)]  # of a death alone nothing follows
-    assert len(missed) == 2
+    assert (found, len(missed)) == ([], 2)  # rows of takes are those of files
+    losses = Evidence.load(tmp_path / "evidence").table("unread_losses").to_pylist()
+    assert [row["node"] for row in losses] == [1]
+
+
+def test_of_a_node_that_died_and_could_not_be_read_at_the_end_nothing_is_noted(
+    taken: NodeEvidence, tmp_path: Path
+) -> None:
+    taken.at_end([Ended(1), Ended(2, broken="engine"), Ended(3)], {2: KILLED, 3: LOST_POWER})
+    found, missed = takes(taken, tmp_path)
+    assert (sorted(found), len(missed)) == ([(0, 1, END), (0, 3, END), (0, 3, LOST_POWER)], 1)
+    assert not Evidence.load(tmp_path / "evidence").table("unread_losses").num_rows
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ def test_tables_have_the_columns_of_the_contract(found: Evidence) -> None:
     for name in (*PER_PARTITION, *PER_NODE):
         assert found.table(name).schema.equals(schema(name))
     empty = {name for name in (*PER_PARTITION, *PER_NODE) if not found.table(name).num_rows}
-    assert empty == {"offset_log", "group_log", "share_log", "damage"}
+    assert empty == {"offset_log", "group_log", "share_log", "damage", "unread_losses"}
 
 
 def test_killed_nodes_are_looked_at_before_they_come_back_and_all_at_the_end(
