@@ -25,8 +25,9 @@ import pyarrow.compute as pc
 from checkers.api import FINDINGS
 from core.config import recorded_config
 from core.errors import HistoryError
+from core.files import read_small
 from core.op import Acknowledgement, AssignmentKind, CommitKind, End, Isolation, Outcome, Phase
-from core.systems import UNTIMED, ImportedSection, KafkaSection
+from core.systems import UNTIMED, KafkaSection
 from history import evidence, storage
 from history.reader import History, load
 from history.run_folder import Run
@@ -147,10 +148,23 @@ def _of_history(run: Run, name: str) -> Iterator[pa.Table]:
         yield _in_words(history, name, history.of_unit(name, unit.name), untimed=untimed)
 
 
+class _Imported(msgspec.Struct, frozen=True):
+    format: str = ""
+
+
+class _Origin(msgspec.Struct, frozen=True):
+    """What a config says of an import; settings of any version stand beside it."""
+
+    imported: _Imported = _Imported()
+
+
 def _imported(run: Run) -> str:
-    """The format that the run was imported from; "" = it was not."""
-    config = recorded_config(run.config)
-    return config.section(ImportedSection).format if config.has(ImportedSection) else ""
+    """The format that the run was imported from; "" = it was not. Histories of other versions, whose settings
+    this one does not know, are asked it, too. Raises: HistoryError, where there is no config."""
+    try:
+        return msgspec.json.decode(read_small(run.config), type=_Origin).imported.format
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return ""
 
 
 def _in_words(history: History, name: str, rows: pa.Table, *, untimed: bool) -> pa.Table:

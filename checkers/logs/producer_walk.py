@@ -57,7 +57,7 @@ class KnownProducers:
 
 
 @dataclass(frozen=True, slots=True)
-class Deletion:
+class DeletedRecords:
     """Records below this offset were deleted, as the disk of one node shows, in words; 0 = no disk shows
     any."""
 
@@ -72,7 +72,7 @@ class Walk:
 
     accepted: DataPartition
     left: int = 0
-    deletion: Deletion = Deletion()
+    deletion: DeletedRecords = DeletedRecords()
     refusals: list[Refusal] = field(default_factory=list)
     states: dict[int, Snapshot] = field(default_factory=dict)
 
@@ -84,7 +84,7 @@ def walk(
     log: ReplicaLog,
     cluster: KnownProducers,
     offsets: set[int],
-    deletion: Deletion,
+    deletion: DeletedRecords,
 ) -> Walk:
     """Feed a log to the model. offsets: of snapshots. deletion: `deleted_below`."""
     left = _first_left(log, deletion.below)
@@ -107,7 +107,7 @@ def walk(
     return found
 
 
-def deleted_below(evidence: Evidence, tp: TopicPartition, logs: Sequence[ReplicaLog]) -> Deletion:
+def deleted_below(evidence: Evidence, tp: TopicPartition, logs: Sequence[ReplicaLog]) -> DeletedRecords:
     """The greatest that some disk shows. logs: of one topic (`of_one_topic`).
 
     Any node may have led when it had forgotten what was deleted by then: one that cuts its log, or starts
@@ -116,7 +116,7 @@ def deleted_below(evidence: Evidence, tp: TopicPartition, logs: Sequence[Replica
     """
     starts = [(_log_start(evidence, tp, log), log) for log in logs]
     below, log = max(starts, key=lambda one: one[0], default=(0, None))
-    return Deletion(below, log.where()) if log is not None and below > 0 else Deletion()
+    return DeletedRecords(below, log.where()) if log is not None and below > 0 else DeletedRecords()
 
 
 def _log_start(evidence: Evidence, tp: TopicPartition, log: ReplicaLog) -> int:

@@ -1,17 +1,20 @@
 """What a producer of Kafka's own tools may have sent, where its output does not say it."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from checkers.run_tables import read
+from core.errors import HistoryError
 from harness.report import build
 from history.run_folder import Run
 from history.verdict import Verdict
 from tests.checkers.recordings import imported, imported_with
 from tests.checkers.recordings.test_formats import GIVEN, START, STOP, acked, consumed, data, found, lines_of
-from tests.histories.folders import check_run
+from tests.histories.folders import check_run, write_run
+from tests.histories.planted import random_history
 
 Line = tuple[str, dict[str, Any]]
 
@@ -127,3 +130,15 @@ def test_tables_have_null_for_what_an_import_does_not_know(tmp_path: Path) -> No
     unknown = ("nemesis", "preset", "brokers", "duration_s", "started", "seed")
     assert {row[name] for name in unknown} == {None}
     assert (row["system"], row["workload"]) == ("imported", "imported")
+
+
+def test_settings_of_another_version_hide_no_history(tmp_path: Path) -> None:
+    verdict_with(tmp_path, lines_of(START, acked("0", 0), STOP), consumer("0"))
+    plain = write_run(tmp_path / "plain", random_history(1).tables())
+    for run, timed in ((Run(tmp_path / "run"), False), (plain, True)):
+        config = json.loads(run.config.read_bytes())
+        run.config.write_text(json.dumps(config | {"a_setting_of_another_version": 1}))
+        rows = [row for table in read("sends", run) for row in table.to_pylist()]
+        assert {row["invoke_s"] is not None for row in rows} == {timed}
+        with pytest.raises(HistoryError, match="use the version of Inquest that recorded the run"):
+            list(read("runs", run))
