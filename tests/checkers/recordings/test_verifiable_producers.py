@@ -134,7 +134,7 @@ def test_tables_have_null_for_what_an_import_does_not_know(tmp_path: Path) -> No
 
 def test_settings_of_another_version_hide_no_history(tmp_path: Path) -> None:
     verdict_with(tmp_path, lines_of(START, acked("0", 0), STOP), consumer("0"))
-    plain = write_run(tmp_path / "plain", random_history(1).tables())
+    plain = write_run(tmp_path / "plain", random_history(1)[0].tables())
     for run, timed in ((Run(tmp_path / "run"), False), (plain, True)):
         config = json.loads(run.config.read_bytes())
         run.config.write_text(json.dumps(config | {"a_setting_of_another_version": 1}))
