@@ -97,14 +97,47 @@ def passed_ns(commits: Columns, offsets: Array) -> Array:
     return np.asarray(done[np.searchsorted(commits["offset"][rows], offsets, side="right")])
 
 
+def never_read(p: KernelView, group: int, slots: Array, spans: Spans) -> Array:
+    """Those of the slots that no read of the group has."""
+    read = np.zeros(p.slots.size, bool)
+    mine = spans.group == group
+    for start, end in zip(spans.start[mine].tolist(), spans.end[mine].tolist(), strict=True):
+        read[p.read_slot[start:end]] = True
+    return np.asarray(slots[~read[slots]])
+
+
 def begun_late(p: KernelView, group: int, commits: Columns, spans: Spans) -> int:
-    """The highest offset of the reads with which members began in this partition where the group may have
-    had no committed offset there, or reset their position; NEVER where the log may have begun later."""
+    """The highest offset with which members began late (`_beginnings`); NEVER where the log may have begun
+    later."""
     if not (p.given_from_all and p.begins_known):
         return NEVER
+    return int(_beginnings(p, group, commits, spans)[1].max(initial=-1))
+
+
+def passed_late(p: KernelView, group: int, commits: Columns, slots: Array) -> Array:
+    """Offsets of those slots that the group passed because a member may have begun behind them. What some
+    member had read was passed so only by one that had begun behind it before the group committed that."""
+    spans = spans_of(p)
+    offsets = p.slots.offsets(slots)
+    late = offsets < begun_late(p, group, commits, spans)
+    if not late.any():
+        return offsets[late]
+    ns, behind = _beginnings(p, group, commits, spans)
+    order = np.argsort(ns, kind="stable")
+    highest = np.append(-1, np.maximum.accumulate(behind[order]))
+    passed = passed_ns(commits, offsets)
+    unread = np.isin(slots, never_read(p, group, slots, spans))
+    late &= unread | (offsets < highest[np.searchsorted(ns[order], passed)])
+    return offsets[late]
+
+
+def _beginnings(p: KernelView, group: int, commits: Columns, spans: Spans) -> tuple[Array, Array]:
+    """When members began in this partition where the group may have had no committed offset there, or reset
+    their position, and the offsets of their first reads."""
+    none = np.zeros(0, np.int64)
     changes, reads = p.assignments, spans.group == group
     if changes is None or not reads.any():
-        return -1
+        return none, none
     first = int(commits["done"][stored(commits)].min(initial=NEVER))
     given = (changes["kind"] == AssignmentKind.ASSIGNED) & (changes["ns"] < first)
     begun = np.flatnonzero(given | (changes["kind"] == AssignmentKind.RESET))
@@ -116,4 +149,4 @@ def begun_late(p: KernelView, group: int, commits: Columns, spans: Spans) -> int
     known = np.minimum(next_read, len(under) - 1)
     own = (next_read < len(under)) & (under[known] >> 32 == process)
     rows = spans.start[reads][at[known[own]]]
-    return int(p.reads["offset"][rows].max(initial=-1))
+    return np.asarray(changes["ns"][begun[own]]), np.asarray(p.reads["offset"][rows])

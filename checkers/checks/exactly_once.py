@@ -16,9 +16,8 @@ from checkers.allowed import Answer, Ground, truncated
 from checkers.checks.committed_positions import (
     BEGINS_LATE,
     CommittedPosition,
-    begun_late,
+    passed_late,
     positions,
-    spans_of,
     to_see,
 )
 from checkers.checks.group_delivery import Passed, doubt_silent
@@ -68,11 +67,11 @@ class Copied:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionCopies:
     """What one partition says about copies. inputs: of each copying group, its committed position here, the
-    offsets below it that it had to copy, and the offset at which members may have begun (`begun_late`).
+    offsets below it that it had to copy, and those of them that members may have begun behind.
     ahead: of each application, the offsets that are not below its position. late: the offsets of records that
     were sent after all output that may have been removed."""
 
-    inputs: list[tuple[CommittedPosition, Runs, int]] = field(default_factory=list)
+    inputs: list[tuple[CommittedPosition, Runs, Runs]] = field(default_factory=list)
     ahead: list[tuple[CommittedPosition, Runs]] = field(default_factory=list)
     copied: list[Copied] = field(default_factory=list)
     late: list[Runs] = field(default_factory=list)
@@ -194,14 +193,14 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
     part = PartitionCopies()
     for commits, position in positions(p):
         if position.group in p.known.copying:
-            wanted, behind = to_see(p, position, commits), -1
+            wanted, late = to_see(p, position, commits), runs(np.zeros(0, np.int64))
             if position.group not in p.known.unseen:
-                behind = begun_late(p, position.group, commits, spans_of(p))
+                late = runs(passed_late(p, position.group, commits, wanted))
             else:  # it cannot copy what Kafka does not show
                 wanted = wanted[p.shown_committed[wanted]]
                 shown = p.slots.offsets(np.flatnonzero(p.expected(RC) & p.shown_committed))
                 part.ahead.append((position, runs(shown[shown >= position.offset])))
-            part.inputs.append((position, runs(p.slots.offsets(wanted)), behind))
+            part.inputs.append((position, runs(p.slots.offsets(wanted)), late))
     if part.inputs and p.known.removed_ns >= 0:
         part.late.append(sent_after(p, p.known.removed_ns))
     rows = np.flatnonzero(p.sends["src_offset"] >= 0)
@@ -265,7 +264,7 @@ def _join(run: WholeRun, tally: Tally) -> None:
     undecided, unread = 0, not_read(run)
     blind = outputs_not_read(run)
     for tp, part in parts:
-        for position, inputs, behind in part.inputs:
+        for position, inputs, begun_behind in part.inputs:
             copies = made.get((position.group, tp), ())
             lost = np.setdiff1d(offsets_of(inputs), _all(each.committed for each in copies))
             open_ = np.isin(lost, _all(each.pending for each in copies))
@@ -274,7 +273,7 @@ def _join(run: WholeRun, tally: Tally) -> None:
             open_ |= bool(blind)
             undecided += int(open_.sum())
             make = partial(_of_input, NeverCopied, tp, position)
-            late = np.where(lost[~open_] < behind, 1, 0)
+            late = np.isin(lost[~open_], offsets_of(begun_behind)).astype(int)
             tally.report(LOST, lost[~open_], make, late, VARIANTS, excuses=_excuse(run, position))
     tally.doubt(
         NAME,

@@ -15,6 +15,7 @@ from checkers.checks.committed_positions import (
     CommittedPosition,
     Spans,
     begun_late,
+    never_read,
     passed_ns,
     positions,
     spans_of,
@@ -114,7 +115,7 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
     for rows, position in positions(p):
         if position.group in p.known.unseen:
             continue
-        missed = _missed(p, position, rows, spans)
+        missed = never_read(p, position.group, to_see(p, position, rows), spans)
         if not p.known.on_record.from_start:
             part.open += len(missed)
         elif len(missed):
@@ -227,16 +228,6 @@ def _given_again(p: KernelView, commits: Columns, commit: int, row: int) -> Give
         at_ns=read.done_ns,
         committed_ns=int(commits["done"][commit]),
     )
-
-
-def _missed(p: KernelView, position: CommittedPosition, commits: Columns, spans: Spans) -> Array:
-    """Slots below a committed position that no read of the group has. `commits`: the group's."""
-    slots = to_see(p, position, commits)
-    read = np.zeros(p.slots.size, bool)
-    mine = spans.group == position.group
-    for start, end in zip(spans.start[mine].tolist(), spans.end[mine].tolist(), strict=True):
-        read[p.read_slot[start:end]] = True
-    return np.asarray(slots[~read[slots]])
 
 
 def _skipped(

@@ -224,8 +224,16 @@ def eos_loss(f: Facts) -> Found:
     for key, maybe in uncopied(f):
         if not maybe:
             f.spans[key].append(Span(f.beginning(int(key[2])), EVER, None, internal=given(f, int(key[2]))))
-            behind = f.app is None and _may_begin_behind(f, int(key[2]), int(key[1]), int(key[3]))
-            yield key, {"late" if behind else ""}
+            yield key, {"late" if f.app is None and _passed_behind(f, *map(int, key[1:])) else ""}
+
+
+def _passed_behind(f: Facts, tp: int, group: int, offset: int) -> bool:
+    """By a member that may have begun behind it: of what one had read, before the group had committed it."""
+    if not any(r["tp"] == tp and r["offset"] == offset and f.group_of(r) == group for r in f.reads):
+        return _may_begin_behind(f, group, tp, offset)
+    rows = [c for c in f.commits if (c["group"], c["tp"]) == (group, tp) and f.stored(c)]
+    passed = min((f.done(c) for c in rows if c["offset"] > offset), default=NEVER)
+    return _began_behind(f, group, tp, offset, passed)
 
 
 def group_duplicate(f: Facts) -> Found:
@@ -279,6 +287,11 @@ def _may_begin_behind(f: Facts, group: int, tp: int, offset: int) -> bool:
     """By `auto.offset.reset`, were it latest."""
     if f.given_from(tp, NEVER) > 0 or not f.begins_known(tp):
         return True
+    return _began_behind(f, group, tp, offset, NEVER)
+
+
+def _began_behind(f: Facts, group: int, tp: int, offset: int, until: int) -> bool:
+    """A member is on record that did, before this moment."""
     rows = [c for c in f.commits if (c["group"], c["tp"]) == (group, tp) and f.stored(c)]
     first = min((f.done(c) for c in rows), default=NEVER)
     members = [number for number, row in f.processes.items() if row["group"] == group]
@@ -288,7 +301,7 @@ def _may_begin_behind(f: Facts, group: int, tp: int, offset: int) -> bool:
         )
         for change in f.changes(number, tp):
             new = change["kind"] == AssignmentKind.ASSIGNED and change["ns"] < first
-            if new or change["kind"] == AssignmentKind.RESET:
+            if change["ns"] < until and (new or change["kind"] == AssignmentKind.RESET):
                 after = [r["offset"] for r in own if r["assignment"] >= change["assignment"]]
                 if after and after[0] > offset:
                     return True

@@ -173,14 +173,27 @@ def _late(p: Partition, key: Key) -> Variants:
     return {"late" if moved or _begun_behind(p, key[2], int(key[3])) else ""}
 
 
-def _begun_behind(p: Partition, group: object, offset: int) -> bool:
-    """A member that found nothing committed, or reset its position, read first behind the offset."""
+def _not_copied(p: Partition, key: Key) -> Variants:
+    group, offset = key[2], int(key[3])
+    had = any(
+        r["offset"] == offset and p.history.processes[r["process"]]["group"] == group for r in p.reads
+    )
+    if not had or p.history.config.app:
+        return _late(p, key)
+    commits = [c for c in p.history.commits if (c["group"], c["tp"]) == (group, p.tp) and stored(c)]
+    passed = min((commit_complete(p.history, c) for c in commits if c["offset"] > offset), default=NEVER)
+    return {"late" if _begun_behind(p, group, offset, passed) else ""}
+
+
+def _begun_behind(p: Partition, group: object, offset: int, until: int = NEVER) -> bool:
+    """A member that found nothing committed, or reset its position, read first behind the offset, and began
+    before this moment."""
     history = p.history
     commits = [c for c in history.commits if (c["group"], c["tp"]) == (group, p.tp) and stored(c)]
     first = min((commit_complete(history, c) for c in commits), default=NEVER)
     for row in history.assignments:
         process = row["process"]
-        if row["tp"] != p.tp or history.processes[process]["group"] != group:
+        if row["tp"] != p.tp or history.processes[process]["group"] != group or row["ns"] >= until:
             continue
         given = row["kind"] == AssignmentKind.ASSIGNED and row["ns"] < first
         if not given and row["kind"] != AssignmentKind.RESET:
@@ -239,7 +252,7 @@ _RULES: Final[Mapping[str, Callable[[Partition, Key], Variants]]] = {
     "nonmonotonic-send": _reordered,
     "int-nonmonotonic-send": _reordered,
     "group-skip": _passed,
-    "eos-loss": _late,
+    "eos-loss": _not_copied,
     "int-nonmonotonic-poll": _within,
     "int-poll-skip": _within,
     "nonmonotonic-poll": _between,
