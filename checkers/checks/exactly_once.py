@@ -13,13 +13,7 @@ from typing import Final
 import numpy as np
 
 from checkers.allowed import Answer, Ground, truncated
-from checkers.checks.committed_positions import (
-    BEGINS_LATE,
-    CommittedPosition,
-    passed_late,
-    positions,
-    to_see,
-)
+from checkers.checks.committed_positions import BEGINS_LATE, CommittedPosition, passed_late, positions, to_see
 from checkers.checks.group_delivery import Passed, doubt_silent
 from checkers.engine.check import AnomalyClass, Check, Early, Tally, WholeRun
 from checkers.engine.evidence import FetchedRecords, InputRecords, Wanted

@@ -14,6 +14,7 @@ from checkers.known_bugs.late_requests import COMMITTING, late_requests
 from checkers.known_bugs.log_findings import between, transactional_ids
 from checkers.known_bugs.transaction_fates import Suspicion, coordinators_answered, first_open, unclaimed
 from checkers.logs.classes import HANGING as HANGING_PARTITION
+from checkers.logs.clocks import timely
 from checkers.logs.decisions import MARKED, NAMED
 from checkers.logs.transactions import transaction_logs
 from checkers.windows import is_true
@@ -88,9 +89,10 @@ def record_came_late(run: LabelledRun, finding: LogFinding) -> bool:
 
 def came_after_marker(run: LabelledRun, tp: TopicPartition, offset: int, producer_id: int) -> bool:
     """A record was appended after a marker of its producer that is younger than the record is; and no other
-    marker followed."""
-    batch = run.batch(tp, offset)
-    if batch is None or batch["log_append_time"]:
+    marker followed. A producer that may give records other times than those of their making tells nothing."""
+    batch, dated = run.batch(tp, offset), timely(run.history)
+    every = run.evidence.once(transaction_logs).of.get(producer_id, ())
+    if batch is None or batch["log_append_time"] or any(one.transactional_id not in dated for one in every):
         return False
     return any(ms > batch["base_timestamp"] for ms in _marked_before(run, tp, offset, producer_id))
 
@@ -153,7 +155,8 @@ wait for ever. Since 3.6 brokers ask the coordinator before they append. Commits
     " (`transaction.partition.verification.enable` is false, or Kafka is older than 3.6). No broker"
     " acknowledged the record at that offset, and its transaction was not committed. Where the partition's"
     " log is on record, and of findings in brokers' logs: the last marker of that producer stands before the"
-    " record, and is younger than the record. A coordinator of groups stamps an offset when it comes: there"
+    " record, and is younger than the record; of applications, and of programs of the user's, whose records"
+    " may have any time, no log shows that. A coordinator of groups stamps an offset when it comes: there"
     " a rule of the nemesis `wire` took the commit before that marker was written, and it came when the"
     " record was stored; or the client did not commit the transaction that the marker ended; that is the"
     " last one that was decided before; and Kafka may be older than 3.7. Brokers before 3.0 cannot list what"

@@ -95,6 +95,7 @@ def join(run: WholeRun, result: Tally) -> None:
 CHECKS: Final = checks_of(RULES, ring=3, join=join)
 
 
+_UNKNOWN: Final = "what transaction the records there belong to is not known"
 _WANTED: Final = ("base", "producer_id", "producer_epoch", "base_timestamp", "log_append_time")
 
 
@@ -114,9 +115,10 @@ class _Decisions:
         self.apart_ms = apart_ms
         self.own_clocks = own_clocks
         self.timely = timely
+        self.undated: set[tuple[TopicPartition, int]] = set()
+        """Where a producer's records may have the times of others."""
         self.copied: set[tuple[TopicPartition, int]] = set()
-        """Where a producer's records may have the times of others, and nothing else tells its transactions
-        apart."""
+        """Those where nothing else tells its transactions apart."""
         self.markers: Counter[tuple[TopicPartition, int, int, bool]] = Counter()
         """How many a partition has of a producer id, an epoch and a result."""
         self.shared: dict[TopicPartition, tuple[int, str]] = {}
@@ -157,8 +159,10 @@ class _Decisions:
             every = self.logs.of.get(producer_id, [])
             made = tp.topic == GROUP_TOPIC or bool(own["log_append_time"].all())
             made = made or all(one.transactional_id in self.timely for one in every)
-            if not (made or untimed.told_apart(every)):
-                self.copied.add((tp, producer_id))
+            if not made:
+                self.undated.add((tp, producer_id))
+                if not untimed.told_apart(every):
+                    self.copied.add((tp, producer_id))
             if why := self._untimed(tp, producer_id):
                 self.shared[tp] = producer_id, why
             self._producer(tp, producer_id, own, mine)
@@ -181,7 +185,8 @@ class _Decisions:
         closes = np.full(len(markers) + 1, -1)
         np.maximum.at(closes, closing, owner)
         made = np.full(len(markers) + 1, NEVER)
-        np.minimum.at(made, closing, np.where(stamped | copied, 0, batches["base_timestamp"]))
+        undated = (tp, producer_id) in self.undated
+        np.minimum.at(made, closing, np.where(stamped | undated, 0, batches["base_timestamp"]))
         if copied:  # a marker and its decision find each other by the times of brokers alone
             closes[:] = -1
         ended = [self._decided(marker, int(closes[at]), int(made[at])) for at, marker in enumerate(markers)]
@@ -329,8 +334,9 @@ class _Decisions:
             text += f"; {lost}: a coordinator answered from a record that was not committed"
         state = "; ".join(one.text for t in every[max(0, number - 1) : number + 1] for one in t.decisions)
         ms = int(batches["base_timestamp"][at])
-        stamped = batches["log_append_time"][at] or tp.topic == GROUP_TOPIC
-        if doubt := self.logs.doubt(log, since_ms=0 if stamped else ms - self.apart_ms):
+        made = not (batches["log_append_time"][at] or tp.topic == GROUP_TOPIC)
+        made = made and (tp, producer_id) not in self.undated
+        if doubt := self.logs.doubt(log, since_ms=ms - self.apart_ms if made else 0):
             self.result.leave_open(NAMED, tp, f"{text}; {doubt}")
         else:
             finding_of = owner or (every[-1] if every else None)
@@ -397,16 +403,18 @@ class _Decisions:
             text += f", completed at offset {one.completed}: the marker was left out"
             if gap := lineage.without_leader(decision.ms, one.completed_ms):
                 text += f"; {gap} (KAFKA-20734)"
-            text += (
-                f"; its records begin at offset {ended.first}"
-                if ended.first >= 0
-                else "; it has no records there"
-            )
-            if ended.closed:
-                text += f", and {ended.closed[0].text} ends them"
+            text += self._its_records(one, tp, ended)
             markers = self.markers[tp, one.producer_id, decision.epoch, decision.commit]
             sure = whole and (not self.own_clocks or untimed.unmarked(every, decision, tp, markers))
             self._lossy(MARKED, one, tp, ended.first, text, sure=sure)
+
+    def _its_records(self, one: Transaction, tp: TopicPartition, ended: Ended) -> str:
+        if why := self._untimed(tp, one.producer_id):
+            return f"; {_UNKNOWN}: {why}"
+        if ended.first < 0:
+            return "; it has no records there"
+        ends = f", and {ended.closed[0].text} ends them" if ended.closed else ""
+        return f"; its records begin at offset {ended.first}{ends}"
 
     def unproven(self) -> None:
         """Where nothing is certain, silence is none either."""
@@ -419,11 +427,11 @@ class _Decisions:
         """Records after the marker of their transaction."""
         log = self.replicas[tp]
         if ended.open >= max(log.start, log.compacted) and one.completed >= 0:
-            text = (
-                f"records of {one.text} are open from offset {ended.open} of {tp} on, after"
-                f" {ended.own[-1].text}; its decision is {decision}: the records came after the end of their"
-                " transaction (KAFKA-14402)"
-            )
+            where = f"from offset {ended.open} of {tp} on"
+            text = f"records of {one.text} are open {where}, after {ended.own[-1].text}; its decision is"
+            text += f" {decision}: the records came after the end of their transaction (KAFKA-14402)"
+            if why := self._untimed(tp, one.producer_id):
+                text = f"no marker ends the records of producer {one.producer_id} {where}; {_UNKNOWN}: {why}"
             self._lossy(MARKED, one, tp, ended.open, text, sure=sure)
 
     # ---- answers

@@ -175,9 +175,7 @@ def _late(p: Partition, key: Key) -> Variants:
 
 def _not_copied(p: Partition, key: Key) -> Variants:
     group, offset = key[2], int(key[3])
-    had = any(
-        r["offset"] == offset and p.history.processes[r["process"]]["group"] == group for r in p.reads
-    )
+    had = any(r["offset"] == offset and p.history.processes[r["process"]]["group"] == group for r in p.reads)
     if not had or p.history.config.app:
         return _late(p, key)
     commits = [c for c in p.history.commits if (c["group"], c["tp"]) == (group, p.tp) and stored(c)]

@@ -494,6 +494,25 @@ def test_a_record_behind_a_marker_that_is_younger(
     assert set(found.values()) == {bug}
 
 
+@pytest.mark.parametrize(
+    ("settings", "bug"), [(UNVERIFIED, "KAFKA-14402"), (UNVERIFIED | {"clients": "command"}, "")]
+)
+def test_the_time_of_its_input_does_not_say_that_a_record_came_late(
+    tmp_path: Path, settings: dict[str, Any], bug: str
+) -> None:
+    """The marker of T2 was left out, and its record is said to be made before T1 was decided: then it came
+    late to T1. A program of the user's may have given it the time of its input."""
+    logs = open_records(made_ms=T1 - 500, marked=False)
+    history, kept = recorded(tmp_path / "run", logs, OK, FAIL, settings=settings)
+    found = of_all(decisions.CHECKS, kept, history).in_logs
+    named = dict(zip((one.text for one in found), labels_of(history, kept, found), strict=True))
+    assert {one.check for one in found} == {"partitions-marked"}
+    assert bug in named.values()
+    assert {text for text, label in named.items() if label} == {text for text in named if "KAFKA" in text}
+    assert any("it has no records there" in text for text in named) == bool(bug)
+    assert any("no marker ends the records of producer" in text for text in named) != bool(bug)
+
+
 HELD: dict[str, Any] = {"caught_s": 20.02, "comes_s": 20.05}
 """A rule of the wire held the commit of offsets back; it came 20 ms after the marker."""
 

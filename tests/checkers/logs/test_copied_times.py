@@ -18,7 +18,7 @@ from core.op import TopicPartition
 from history.evidence import Evidence
 from history.reader import load
 from tests.checkers.logs.made import of_all, tables
-from tests.checkers.logs.test_decisions import P0, P1, Cluster
+from tests.checkers.logs.test_decisions import LOG, P0, P1, Cluster, unclean
 from tests.checkers.logs.test_own_clocks import elsewhere, late, two, undecided, unnamed
 from tests.histories.built import Built, Process
 from tests.histories.folders import write_run
@@ -95,6 +95,25 @@ def test_where_no_copied_time_counts_nothing_is_open(tmp_path: Path, cluster: Cl
     assert not found.doubts
     cluster.records(P1, 208, 9, stamped=True)
     assert refused(judged(tmp_path / "more", cluster)) == {"partitions-named"}
+
+
+@pytest.mark.parametrize("epoch", [0, 9])
+def test_the_time_of_its_input_does_not_say_that_a_loss_was_before_a_record(
+    tmp_path: Path, epoch: int
+) -> None:
+    """What names the partition may be gone by an unclean election at 150; the record's time is 5000, for a
+    client of the run that of its making. epoch: of the record."""
+    cluster = Cluster()
+    cluster.transaction(100, P0)
+    cluster.records(P1, 5000, epoch)
+    assert refused(judged(tmp_path / "before", cluster)) == {"partitions-named"}
+    unclean(cluster)
+    cluster.elect(LOG, 160, 7, [7, 1])
+    cluster.elect(LOG, 170, 1, [7, 1])
+    assert refused(judged(tmp_path, cluster, CLIENT)) == {"partitions-named"}
+    found = judged(tmp_path, cluster)
+    assert not found.in_logs
+    assert "partitions-named" in {doubt.check for doubt in found.doubts}
 
 
 @pytest.mark.parametrize("ahead", [-1000, 0, 1000])
