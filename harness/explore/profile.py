@@ -65,6 +65,8 @@ NEWER_SHARE: Final = 0.5
 """How many runs of these workloads have groups of KIP-848."""
 RENEWING_SHARE: Final = 0.5
 """How many runs of share groups have members that renew locks."""
+LIMITED_SHARE: Final = 0.3
+"""How many runs of share groups have records that come to the limit of deliveries."""
 WIDE_SHARE: Final = 0.2
 ISOLATED_SHARE: Final = 0.25
 
@@ -88,6 +90,9 @@ def clean(seed: int, era: str = MODERN) -> RunConfig:
     renews = source(seed, "explore", "renew_share").random() < RENEWING_SHARE
     if renews and workload == "share" and ERAS[era].share_locks_renewed:
         settings["renew_share"] = 0.5
+    limited = source(seed, "explore", "share-limit").random() < LIMITED_SHARE
+    if limited and workload == "share":
+        settings["preset"] = "share-limit"
     return _possible(settings, drawn(seed, NEMESES, workload), seed)
 
 

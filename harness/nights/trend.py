@@ -68,10 +68,10 @@ def build(sessions: pd.DataFrame) -> Trend | None:
         ("available", "available", "t-good", 0, " %"),
         ("recovery", "recovery_s", "t-plain", 1, " s"),
     ):
-        scale = 100.0 if unit == " %" else 1.0
-        values = [float(value) * scale for value in shown[column]]
-        most = 100.0 if unit == " %" else max([1.0, *(v for v in values if v > 1)])
-        told = ["unknown" if math.isnan(v) else f"{wording.number(v, digits)}{unit}" for v in values]
+        values = [float(value) for value in shown[column]]
+        most = 1.0 if unit == " %" else max([1.0, *(v for v in values if v > 1)])
+        known = [wording.share(v) if unit == " %" else wording.number(v, digits) for v in values]
+        told = ["unknown" if math.isnan(v) else f"{w}{unit}" for v, w in zip(values, known, strict=True)]
         titles = [f"{name}: {label} {text}" for name, text in zip(names, told, strict=True)]
         columns = _columns(titles, [(style, values)], most, least=1.5)
         rows.append(TrendRow(label=label, note=told[-1], columns=columns))

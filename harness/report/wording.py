@@ -210,11 +210,17 @@ def number(value: float, digits: int = 0) -> str:
     return f"{value:,.{digits}f}".replace(",", "\u202f")
 
 
+SHARE_DIGITS = 4
+"""The most that a share has behind the point."""
+
+
 def share(value: float) -> str:
     """A share in per cent, with a decimal near 0 and near 100; only nothing is 0, and only the whole 100."""
-    percent = 100 * value
+    percent = round(100 * value, 12)  # a computed share of 0 or 1 may be off in the last bits
     digits = 1 if 0 < percent < 10 or 90 < percent < 100 else 0
-    while 0 < percent < 100 and digits < 6 and round(percent, digits) in (0, 100):
+    while 0 < percent < 100 and round(percent, digits) in (0, 100):
+        if digits == SHARE_DIGITS:
+            return "< 0.0001" if percent < 1 else "> 99.9999"
         digits += 1
     return number(percent, digits)
 

@@ -131,10 +131,11 @@ class Matrix(_Strict):
         return self
 
     def _product(self) -> list[Combination]:
-        """All but those of a workload that means nothing without the settings of another preset."""
+        """All but those of a workload that means nothing without the settings of presets of its own."""
         every = [Combination(*c) for c in product(self.workloads, self.nemeses, self.presets)]
-        needed = {name: workload.preset for name, workload in WORKLOADS.items() if workload.preset}
-        return [one for one in every if needed.get(one.workload, one.preset) == one.preset]
+        needing = {name for name, workload in WORKLOADS.items() if workload.preset}
+        own = {name: preset.get("workload") for name, preset in PRESETS.items()}
+        return [one for one in every if one.workload not in needing or own.get(one.preset) == one.workload]
 
     def combinations(self) -> list[Combination]:
         """All combinations that no rule excludes."""

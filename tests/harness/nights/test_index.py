@@ -535,6 +535,12 @@ def test_the_trend_has_a_column_a_session_and_the_newest_are_shown(tmp_path: Pat
     assert cut is not None
     assert cut.left_out == 5
     assert build_trend(numbers.head(0)) is None
+    nearly = build_trend(numbers.assign(available=0.9997))
+    assert nearly is not None
+    available = nearly.rows[3]
+    assert available.note == "99.97 %"
+    assert all(column.title.endswith("available 99.97 %") for column in available.columns)
+    assert {round(column.height, 1) for column in available.columns} == {38.0}
 
 
 @pytest.mark.sampled(3)

@@ -570,8 +570,10 @@ def test_what_is_undecided_is_told_once() -> None:
 def test_numbers_for_people() -> None:
     assert wording.number(1234567) == "1\u202f234\u202f567"
     assert wording.number(float("nan")) == "–"
-    shares = (0, 0.00004, 0.0973, 0.126, 0.87, 0.9, 0.9961, 0.9996, 0.99999, 1)
-    shown = ["0", "0.004", "9.7", "13", "87", "90", "99.6", "99.96", "99.999", "100"]
+    shares = [0, 1e-17, 1e-9, 0.00004, 0.0973, 0.126, 0.87, 0.9, 0.9961, 0.9996, 0.99999]
+    shares += [1 - 1e-9, 1 - 1e-16, 1]
+    shown = ["0", "0", "< 0.0001", "0.004", "9.7", "13", "87", "90", "99.6", "99.96", "99.999"]
+    shown += ["> 99.9999", "100", "100"]
     assert [wording.share(one) for one in shares] == shown
     assert [wording.plain(value) for value in (3.0, 0.1234, 12.345, 4321.9)] == [
         "3",

@@ -53,8 +53,9 @@ def test_the_default_covers_every_workload_and_every_nemesis_and_can_be_run() ->
     assert {c[1:] for c in combinations if c.workload == "compacted"} == {
         (nemesis, "compacted") for nemesis in ("none", "partition", "kill", "add-partitions", "disk")
     }
-    for name in ("compacted", "share"):
-        assert {c.workload for c in combinations if c.preset == name} == {name}
+    of_presets = {"compacted": "compacted", "share": "share", "share-limit": "share"}
+    for name, workload in of_presets.items():
+        assert {c.workload for c in combinations if c.preset == name} == {workload}
     assert all(PRESETS[name].get("expect") for name in matrix.canaries())
     assert ("copier", "kill", "exactly-once") in combinations
     assert ("queue", "kill", "exactly-once") not in combinations
