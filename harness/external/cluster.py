@@ -83,7 +83,7 @@ class ExternalCluster(AskedBrokers, ProxiedBrokers, HookedNodes):
         hooks = HookRunner(file, nodes, its.without_secrets, ports)
         ends = DockerEnds(nodes.names, its.without_secrets) if file.cluster.docker else None
         HookedNodes.__init__(self, hooks, brokers, ends)
-        self._disks = Disks(hooks, self.nodes, self._still, self._prefix)
+        self._disks = Disks(hooks, self.nodes, self._still, self._prefix, self._down)
         self._placed: dict[TopicPartition, tuple[int, ...]] = {}
         """Where replicas of internal topics were before the run moved some."""
         self._claim: claims.Claim | None = None

@@ -8,7 +8,7 @@ lacks. What lies beside a disk is text for people: the file's secrets are taken 
 import functools
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final
@@ -19,7 +19,7 @@ from harness.evidence import directory
 from harness.evidence.takes import Takes
 from harness.external.hooks import HookRunner
 from harness.processes.waiting import on_each
-from history.evidence import END
+from history.evidence import END, KILLED, schema, table
 
 DATA: Final = "data"
 """Folder of a node's log directory, or of those that it has, in what was collected."""
@@ -31,7 +31,8 @@ MOVED: Final = "nodes worked while their disks were copied, so that these are no
 class Disks:
     """What was collected of one run's nodes. still: nodes stand still in its context, which says why they do
     not ("" = they do). prefix: how names of the run's topics begin. Those of others are not read: what a
-    program that is not the harness's does with them no rule could judge, and it is not the run's to keep."""
+    program that is not the harness's does with them no rule could judge, and it is not the run's to keep.
+    down: nodes that hooks have ended, or may have, and not started again, as of now."""
 
     def __init__(
         self,
@@ -39,8 +40,10 @@ class Disks:
         nodes: Sequence[int],
         still: Callable[[], AbstractContextManager[str]],
         prefix: str = "",
+        down: Collection[int] = (),
     ) -> None:
-        self._prefix = prefix
+        self._prefix, self._down = prefix, down
+        self._ended: frozenset[int] = frozenset()
         self._hooks, self._nodes, self._still = hooks, nodes, still
         self._at_ns = -1
         self._data: dict[int, Path] = {}
@@ -65,7 +68,7 @@ class Disks:
             self._hide(folder)
 
         with self._still() as self._moved:
-            self._at_ns = time.monotonic_ns()
+            self._at_ns, self._ended = time.monotonic_ns(), frozenset(self._down)
             on_each(one, self._nodes)
 
     def _wanted(self, topic: str) -> bool:
@@ -89,9 +92,13 @@ class Disks:
         for node, data in found.items() if not self._moved else ():
             try:
                 first, *others = directory.log_directories(data)
-                takes.add(directory.read(first, node, number, self._at_ns, END, others, self._wanted))
+                disk = directory.read(first, node, number, self._at_ns, END, others, self._wanted)
             except OSError as error:
                 takes.miss(f"the disk of node {node}: {error}")
+            else:
+                takes.add(disk)
+                if node in self._ended and not any(disk["nodes"]["clean_shutdown"].to_pylist()):
+                    takes.add({"takes": table(schema("takes"), [(number, node, self._at_ns, KILLED)])})
         for data in self._data.values():
             shutil.rmtree(data, ignore_errors=True)
         if not found:

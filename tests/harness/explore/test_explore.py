@@ -90,6 +90,13 @@ def test_seeds_have_every_pair_and_prefer_random_faults() -> None:
 
 
 @pytest.mark.sampled(6)
+def test_some_share_groups_come_to_the_limit_of_deliveries() -> None:
+    presets = {(one.workload == "share", one.preset) for one in map(clean, range(300))}
+    assert {preset for share, preset in presets if share} == {"share", "share-limit"}
+    assert "share-limit" not in {preset for share, preset in presets if not share}
+
+
+@pytest.mark.sampled(6)
 def test_a_seed_is_always_the_same_run() -> None:
     assert clean(11) == clean(11)
     assert trial(clean(11)) == trial(clean(11))

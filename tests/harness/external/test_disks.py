@@ -14,7 +14,7 @@ from harness.external.disks import MOVED, NO_HOOK, Disks
 from harness.external.file import ClusterFile
 from harness.external.hooks import HookRunner
 from harness.external.nodes import Means
-from history.evidence import Evidence
+from history.evidence import END, KILLED, Evidence
 from tests.histories.old_messages import message
 
 SECRET = "open sesame"
@@ -72,6 +72,32 @@ def test_disks_of_nodes_that_worked_meanwhile_are_no_evidence(
         assert {*Evidence.load(tmp_path / "evidence").table("takes")["node"].to_pylist()} == nodes
     else:
         assert not (tmp_path / "evidence").exists()
+
+
+class Stopped(Hooks):
+    """Node 2 had shut down in order."""
+
+    def on_node(self, name: str, node: int, **around: str) -> None:
+        super().on_node(name, node, **around)
+        if node == 2:
+            (Path(around["INQUEST_TARGET"]) / "data" / ".kafka_cleanshutdown").write_text('{"version":0}')
+
+
+@pytest.mark.parametrize(
+    ("down", "killed"), [(set[int](), set[int]()), ({1}, {1}), ({1, 2}, {1}), ({2}, set[int]())]
+)
+def test_nodes_that_hooks_ended_and_did_not_start_again_were_killed(
+    tmp_path: Path, down: set[int], killed: set[int]
+) -> None:
+    now: set[int] = {1, 2} - down
+    disks = Disks(cast(HookRunner, Stopped()), [1, 2], still(""), down=now)
+    now ^= {1, 2}  # faults come later
+    disks.collect(tmp_path / "cluster")
+    now.clear()
+    disks.take(tmp_path / "evidence")
+    rows = Evidence.load(tmp_path / "evidence").table("takes").to_pylist()
+    expected = {(0, node, END) for node in (1, 2)} | {(0, node, KILLED) for node in killed}
+    assert {(row["take"], row["node"], row["why"]) for row in rows} == expected
 
 
 class Shared(Hooks):
