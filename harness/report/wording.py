@@ -211,7 +211,7 @@ def number(value: float, digits: int = 0) -> str:
 
 
 SHARE_DIGITS = 4
-"""The most that a share has behind the point."""
+"""Digits of a share behind the point, at most."""
 
 
 def share(value: float) -> str:
