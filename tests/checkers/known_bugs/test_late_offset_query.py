@@ -172,3 +172,24 @@ def test_what_was_copied_again_without_such_a_step_has_another_cause(
 ) -> None:
     found = check_run(write_run(tmp_path, built.tables())).anomalies["eos-duplicate"]
     assert (found.disallowed, found.known_bug) == (duplicates, "")
+
+
+def test_a_row_that_the_database_should_have_refused_is_no_work_of_the_client(tmp_path: Path) -> None:
+    """The member of a sink offers its rows again after its step back; what keeps them out is the database."""
+    settings = {"workload": "sink", "sink": "unique-id"}
+    found = check_run(write_run(tmp_path, copier().tables(), settings=settings)).anomalies
+    assert (found["eos-duplicate"].disallowed, found["eos-duplicate"].known_bug) == (2, "")
+    assert found["nonmonotonic-poll"].known_bug == "outdated-offset-query"
+
+
+def test_what_a_coordinator_forgot_is_no_work_of_the_client(tmp_path: Path) -> None:
+    """The member commits nothing after its step back, and a coordinator answers an offset that nothing had
+    committed."""
+    built = copier()
+    again = [op for op in built.ops if op.f == "txn"][-1]
+    again.mops = [mop for mop in again.mops if not isinstance(mop, Commit)]
+    asked = Op(process=1, f="poll", invoke=2400 * MS, complete=2401 * MS)
+    asked.mops = [Commit(tp=0, offset=1, kind=CommitKind.FETCHED)]
+    built.ops.append(asked)
+    found = check_run(write_run(tmp_path, built.tables())).anomalies["offset-commit-regression"]
+    assert [("was given offset 1" in one.sentence, one.known_bug) for one in found.examples] == [(True, "")]
