@@ -183,6 +183,11 @@ def test_the_queries_of_the_documentation_run(session: Any, results: Path) -> No
     sent = [row for run in "abc" for row in rows(results / run, "sends") if row["outcome"] == "ok"]
     assert without == sum(row["invoke_s"] < first[row["run"]] for row in sent)
 
+    nothing = lit(None).cast("double")
+    untimed = session.table("sends").withColumn("invoke_s", nothing).withColumn("latency_s", nothing)
+    untimed.createOrReplaceTempView("sends")
+    assert session.sql(queries[0]).toArrow().num_rows == 0
+
 
 @pytest.mark.sampled(30)
 def test_frames_of_a_result_are_those_of_pandas(results: Path) -> None:
