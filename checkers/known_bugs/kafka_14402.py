@@ -1,6 +1,8 @@
 """A record came after the end of its transaction, and holds a transaction open."""
 
+from collections.abc import Sequence
 from math import inf
+from operator import itemgetter
 from typing import Final
 
 import pyarrow.compute as pc
@@ -20,6 +22,7 @@ from checkers.logs.transactions import transaction_logs
 from checkers.windows import is_true
 from core.cluster import GROUP_TOPIC
 from core.op import TopicPartition
+from history.tables import TableRow
 from model.log.unified_log import NO_PRODUCER
 
 VERIFICATION: Final = "transaction.partition.verification.enable"
@@ -94,11 +97,12 @@ def came_after_marker(run: LabelledRun, tp: TopicPartition, offset: int, produce
     every = run.evidence.once(transaction_logs).of.get(producer_id, ())
     if batch is None or batch["log_append_time"] or any(one.transactional_id not in dated for one in every):
         return False
-    return any(ms > batch["base_timestamp"] for ms in _marked_before(run, tp, offset, producer_id))
+    before = _markers_before(run, tp, offset, producer_id)
+    return any(marker["timestamp"] > batch["base_timestamp"] for marker in before)
 
 
-def _marked_before(run: LabelledRun, tp: TopicPartition, offset: int, producer_id: int) -> list[int]:
-    """When the markers before a record of a producer were written (ms); none where another one follows."""
+def _markers_before(run: LabelledRun, tp: TopicPartition, offset: int, producer_id: int) -> list[TableRow]:
+    """The markers before a record of a producer; none where another one follows."""
     batch, log = run.batch(tp, offset), run.survivor(tp)
     if batch is None or log is None or batch["producer_id"] != producer_id:
         return []
@@ -107,15 +111,17 @@ def _marked_before(run: LabelledRun, tp: TopicPartition, offset: int, producer_i
     markers = rows.filter(own & (pc.field("producer_id") == producer_id)).to_pylist()
     if any(row["offset"] > offset for row in markers):
         return []
-    return [row["timestamp"] for row in markers]
+    return sorted(markers, key=itemgetter("offset"))
 
 
 def _offset_came_late(run: LabelledRun, finding: LogFinding) -> bool:
     """A commit of offsets came behind the marker of its transaction. Its coordinator stamps it when it comes:
-    a rule of the wire took it before the marker was written, and let it go just then; or the client did not
-    commit the transaction, as it does once it has the answer."""
+    a rule of the wire took it before the marker was written, and let it go just then; or the log has the same
+    in that transaction, so that the client had asked again; or the client did not commit the transaction, as
+    it does once it has the answer."""
     batch = run.batch(finding.log, finding.offset)
-    marked_ms = max(_marked_before(run, finding.log, finding.offset, finding.producer_id), default=-1)
+    markers = _markers_before(run, finding.log, finding.offset, finding.producer_id)
+    marked_ms = max((marker["timestamp"] for marker in markers), default=-1)
     if batch is None or marked_ms < _decided_ms(run, finding, int(batch["base_timestamp"])):
         return False
     names = transactional_ids(run, finding)
@@ -126,7 +132,22 @@ def _offset_came_late(run: LabelledRun, finding: LogFinding) -> bool:
         if not late.named.isdisjoint(names)
     )
     ended = (run.at_ms(name, marked_ms) for name in names)
-    return held or not any(op.outcome == OK for op in ended if op)
+    return held or _asked_again(run, finding, markers) or not any(op.outcome == OK for op in ended if op)
+
+
+def _asked_again(run: LabelledRun, finding: LogFinding, markers: Sequence[TableRow]) -> bool:
+    """What the producer committed behind its last marker, it had committed in the transaction of that one."""
+    log = run.survivor(finding.log)
+    if log is None:
+        return False
+    rows = run.evidence.of("offset_log", finding.log)
+    own = (pc.field("take") == log.take) & (pc.field("node") == log.node)
+    stored = rows.filter(own & (pc.field("producer_id") == finding.producer_id)).to_pylist()
+    since, until = [-1, *(marker["offset"] for marker in markers)][-2:]
+    what = itemgetter("producer_epoch", "group", "committed_topic", "committed_partition", "committed")
+    before = {what(row) for row in stored if since < row["offset"] < until}
+    late = {what(row) for row in stored if row["offset"] > until}
+    return bool(late) and late <= before
 
 
 def _decided_ms(run: LabelledRun, finding: LogFinding, until_ms: int) -> float:
@@ -158,9 +179,10 @@ wait for ever. Since 3.6 brokers ask the coordinator before they append. Commits
     " record, and is younger than the record; of applications, and of programs of the user's, whose records"
     " may have any time, no log shows that. A coordinator of groups stamps an offset when it comes: there"
     " a rule of the nemesis `wire` took the commit before that marker was written, and it came when the"
-    " record was stored; or the client did not commit the transaction that the marker ended; that is the"
-    " last one that was decided before; and Kafka may be older than 3.7. Brokers before 3.0 cannot list what"
-    " is open and who coordinates it: there that log is needed, and is enough.",
+    " record was stored; or the log has the same offsets in the transaction that the marker ended, too; or"
+    " the client did not commit the transaction that the marker ended; that is the last one that was decided"
+    " before; and Kafka may be older than 3.7. Brokers before 3.0 cannot list what is open and who"
+    " coordinates it: there that log is needed, and is enough.",
     anomalies=(STUCK, HANGING),
     match=_unverified,
     in_logs={HANGING_PARTITION: _unverified_in_logs},

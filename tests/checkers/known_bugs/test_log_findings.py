@@ -24,7 +24,7 @@ from history.tables import TABLES
 from tests.checkers.known_bugs.test_markers_left_out import ID, line
 from tests.checkers.known_bugs.test_registry import late_request
 from tests.checkers.known_bugs.test_uncommitted_state import leads
-from tests.checkers.logs.made import of_all, tables
+from tests.checkers.logs.made import at, of_all, tables
 from tests.checkers.logs.test_decisions import BEGAN_MS, LOG, P0, P1, PRODUCER, Cluster, Made, offsets
 from tests.histories.built import Built, Op, Process, Send
 from tests.histories.folders import RECOVERED, STARTED, write_run
@@ -457,15 +457,23 @@ UNVERIFIED = {"broker_settings": {VERIFICATION: "false"}}
 
 
 def open_records(
-    *, made_ms: int, marked: bool = True, stamped: bool = False, group: bool = False, end: str = "Abort"
+    *,
+    made_ms: int,
+    marked: bool = True,
+    stamped: bool = False,
+    group: bool = False,
+    end: str = "Abort",
+    kept: bool = False,
 ) -> Logs:
     """T2 ends; a record of it stands behind its marker in q-1, and was made at this time. group: it is an
-    offset of a group, in the groups' topic instead."""
+    offset of a group, in the groups' topic instead. kept: T2 has one before the marker, too."""
     logs = Logs()
     tp = offsets(logs) if group else P1
     logs.transaction(T1, tp)
     logs.coordinator("Ongoing", T2, P0, tp, start_ms=T2)
     logs.records(P0, T2 + 1)
+    if kept:
+        logs.records(tp, T2 + 5)
     logs.coordinator(f"Prepare{end}", T2 + 20, P0, tp, start_ms=T2)
     logs.marker(P0, T2 + 30, end.upper())
     if marked:
@@ -523,7 +531,7 @@ HELD: dict[str, Any] = {"caught_s": 20.02, "comes_s": 20.05}
         ("3.6.2", FAIL, None, "KAFKA-14402"),
         ("3.6.2", INFO, None, "KAFKA-14402"),
         ("3.7.0", FAIL, None, ""),  # since then the coordinator of groups asks, too
-        ("3.6.2", OK, None, ""),  # whoever has its answer ends the transaction afterwards
+        ("3.6.2", OK, None, ""),  # who has the answer ends the transaction afterwards
         ("3.6.2", OK, HELD, "KAFKA-14402"),  # the client had asked again
         ("3.6.2", OK, HELD | {"named": "another"}, ""),
         ("3.6.2", OK, HELD | {"caught_s": 20.04}, ""),  # it was sent behind the marker
@@ -539,6 +547,39 @@ def test_a_late_commit_of_offsets_is_as_young_as_it_came(
     late = late_request("txn_offset_commit", **({"named": f"{ID}, group-0, q-0"} | held)) if held else ()
     more: dict[str, Any] = {"settings": {"kafka": kafka}, "events": tuple(late)}
     found = labels(tmp_path / "run", logs, OK, outcome, **more)
+    assert found
+    assert set(found.values()) == {bug}
+
+
+@pytest.mark.parametrize(
+    ("first", "other", "bug"),
+    [
+        (T2, {}, "KAFKA-14402"),
+        (T1, {}, ""),  # the transaction before had committed it
+        (T2, {"committed": 8}, ""),
+        (T2, {"group": "another"}, ""),
+        (T2, {"committed_partition": 1}, ""),
+        (T2, {"producer_id": PRODUCER + 1}, ""),
+        (None, {}, ""),
+    ],
+)
+def test_offsets_that_the_log_has_before_the_marker_too_came_late(
+    tmp_path: Path, first: int | None, other: dict[str, Any], bug: str
+) -> None:
+    """The client asked again on another connection, and committed; then its first request came. first: in
+    which transaction the log has them. other: what differs there."""
+    logs = open_records(made_ms=T2 + 50, group=True, end="Commit", kept=True)
+    tp = TopicPartition("__consumer_offsets", 1)
+    places = [
+        row["base"] for row in logs.made["batches"] if row["topic"] == tp.topic and not row.get("control")
+    ]
+    known = {"producer_id": PRODUCER, "producer_epoch": 0, "transactional": True, "group": "group-0"}
+    known |= {"committed_topic": "q", "committed_partition": 0, "committed": 9, "take": 1, "timestamp": 0}
+    rows: list[tuple[int, dict[str, Any]]] = [(places[-1], {})]
+    if first is not None:
+        rows.append((places[0 if first == T1 else 1], other))
+    logs.made["offset_log"] = [at(tp, 1, offset=offset, **(known | more)) for offset, more in rows]
+    found = labels(tmp_path / "run", logs, OK, OK, settings={"kafka": "3.6.2"})
     assert found
     assert set(found.values()) == {bug}
 
