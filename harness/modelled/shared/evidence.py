@@ -23,7 +23,7 @@ from harness.modelled.shared.coordinator_records import log_records
 from harness.modelled.shared.disk_copy import DiskCopy
 from harness.modelled.shared.metadata_log import NO_TIMESTAMP, TOPIC, MetadataLogRecord, records
 from harness.modelled.shared.topic_uuids import topic_id
-from history.evidence import PER_NODE, PER_PARTITION, Row, merged, schema, table
+from history.evidence import NO_PRODUCER, PER_NODE, PER_PARTITION, PRODUCERS, Row, merged, schema, table
 from model.eras import Era
 from model.log.unified_log import ABORT, REMOVED, RecordBatch, UnifiedLog
 from model.protocol.messages import Partition
@@ -239,8 +239,12 @@ def _shares(log: UnifiedLog) -> Iterator[Row]:
 
 
 def _producers(log: UnifiedLog) -> Iterator[Row]:
-    for producer_id, entry in sorted(log.producer_states.snapshot().items()):
+    """The snapshot at its end; of a log to which nothing came Kafka has none."""
+    known = log.producer_states.snapshot()
+    for producer_id, entry in sorted(known.items()):
         yield log.end, producer_id, *entry._replace(timestamp=_wall(entry.timestamp))
+    if log.end and not known:
+        yield log.end, *(NO_PRODUCER,) * (len(PRODUCERS) - 1)
 
 
 def _aborted(segment: int, log: UnifiedLog) -> Iterator[Row]:

@@ -26,6 +26,7 @@ from history.evidence import (
     END,
     KILLED,
     LOST_POWER,
+    NO_PRODUCER,
     PER_NODE,
     PER_PARTITION,
     TRANSACTION_LOG,
@@ -198,6 +199,20 @@ def test_states_of_producers_and_ends_are_those_of_the_node(done: Simulated, fou
         "log-start": 0,
         "replication": checkpoint,
     }
+
+
+@pytest.mark.sampled(3)
+def test_a_log_without_producers_has_a_snapshot_that_says_so(done: Simulated, found: Evidence) -> None:
+    """As real nodes have one; but none of a log to which nothing came."""
+    last = len(done.cluster.takes)
+    none = {(TRANSACTION_TOPIC, partition): {NO_PRODUCER} for partition in range(50)}
+    for node, simulated in done.cluster.sim.items():
+        logs = simulated.durable.logs
+        told: dict[tuple[str, int], set[int]] = {}
+        for row in rows(found, "producers", take=last, node=node):
+            told.setdefault((row["topic"], row["partition"]), set()).add(row["producer_id"])
+        assert told == {tp: {*log.producers} or {NO_PRODUCER} for tp, log in logs.items() if log.end}
+        assert any(told.get(tp) == kept for tp, kept in none.items())
 
 
 @pytest.mark.sampled(3)
