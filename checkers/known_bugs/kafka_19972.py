@@ -44,7 +44,8 @@ is delivered for ever.
 with count 1 twice); 4.3.1 and 4.4.0 count on.""",
     evidence="Some brokers were older than 4.2. A record was delivered again with a delivery count that is"
     " not above the one before; the member that had it before had died or begun to leave by then: it did no"
-    " op any more, and had not acknowledged it.",
+    " op any more, and had not acknowledged it. Where only its connection broke, and it lives on, the history"
+    " does not show that its session ended: such a finding bears no label.",
     anomalies=("share-count",),
     match=_given_back,
 )
