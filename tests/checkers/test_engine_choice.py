@@ -45,6 +45,7 @@ def test_any_pyspark_4_is_asked_for_a_session(
 
     monkeypatch.setattr(java_gateway, "launch_gateway", none)
     monkeypatch.setattr(spark, "_archive_path", lambda: None)
+    monkeypatch.setattr(spark._JVM, "gateway", None)  # a test before it may have started one
     with chosen(tmp_path, master="local[1]") as engine:
         assert "no JVM" in engine.why
     with AccumulatorServer(("localhost", 0), StreamRequestHandler) as server:

@@ -69,7 +69,7 @@ def test_what_a_group_was_not_given_is_open_where_some_poll_may_not_be_on_record
     verdict = verdict_of(tmp_path, "jsonl", members())
     assert (verdict.anomalies, verdict.valid) == ({}, "unknown")
     assert verdict.checks["group-delivery"].status == "unknown"
-    assert verdict.checks["group-delivery"].why.startswith("1 records below the offsets")
+    assert verdict.checks["group-delivery"].why.startswith("1 of the records below the offsets")
 
 
 def test_a_group_that_was_given_everything_is_valid_without_the_start(tmp_path: Path) -> None:
