@@ -30,7 +30,11 @@ def test_the_new_topic_is_judged_and_the_old_one_may_be_lost(workload: str) -> N
     assert not tally.refused
     of_namesakes = [doubt for doubt in tally.doubts if doubt.check == "replicas-equal"]
     assert all("had a log of that name before" in doubt.why for doubt in of_namesakes)
-    assert {doubt.check for doubt in tally.doubts} <= {"epochs-given", "consumed-kept", "replicas-equal"}
+    # Modelled metadata records have no times: which topic of the name a transaction wrote to is not known.
+    unmarked = [doubt for doubt in tally.doubts if doubt.check == "partitions-marked"]
+    assert all(doubt.why.endswith("the topic was deleted, and created again") for doubt in unmarked)
+    open_ = {"epochs-given", "consumed-kept", "replicas-equal", "partitions-marked"}
+    assert {doubt.check for doubt in tally.doubts} <= open_
     tables = rows_of(done.journals).tables()
     names = {row["tp"]: row["topic"] for row in tables["tps"].to_pylist()}
     topics = {*names.values()}
