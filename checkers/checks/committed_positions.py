@@ -114,10 +114,9 @@ def begun_late(p: KernelView, group: int, commits: Columns, spans: Spans) -> int
     return int(_beginnings(p, group, commits, spans)[1].max(initial=-1))
 
 
-def passed_late(p: KernelView, group: int, commits: Columns, slots: Array) -> Array:
+def passed_late(p: KernelView, group: int, commits: Columns, spans: Spans, slots: Array) -> Array:
     """Offsets of those slots that the group passed because a member may have begun behind them. What some
     member had read was passed so only by one that had begun behind it before the group committed that."""
-    spans = spans_of(p)
     offsets = p.slots.offsets(slots)
     late = offsets < begun_late(p, group, commits, spans)
     if not late.any():

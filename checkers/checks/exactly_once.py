@@ -13,7 +13,14 @@ from typing import Final
 import numpy as np
 
 from checkers.allowed import Answer, Ground, truncated
-from checkers.checks.committed_positions import BEGINS_LATE, CommittedPosition, passed_late, positions, to_see
+from checkers.checks.committed_positions import (
+    BEGINS_LATE,
+    CommittedPosition,
+    passed_late,
+    positions,
+    spans_of,
+    to_see,
+)
 from checkers.checks.group_delivery import Passed, doubt_silent
 from checkers.engine.check import AnomalyClass, Check, Early, Tally, WholeRun
 from checkers.engine.evidence import FetchedRecords, InputRecords, Wanted
@@ -34,7 +41,7 @@ from checkers.engine.findings import (
 )
 from checkers.engine.partition_view import KernelView, among, distinct
 from core.offset_fencing import FENCED
-from history.columns import Array
+from history.columns import Array, Columns
 from history.reader import History
 
 TWICE = "eos-duplicate"
@@ -185,16 +192,8 @@ def _fate(history: History, copy: Shown) -> str:
 
 def _kernel(p: KernelView, result: PartitionResult) -> None:
     part = PartitionCopies()
-    for commits, position in positions(p):
-        if position.group in p.known.copying:
-            wanted, late = to_see(p, position, commits), runs(np.zeros(0, np.int64))
-            if position.group not in p.known.unseen:
-                late = runs(passed_late(p, position.group, commits, wanted))
-            else:  # it cannot copy what Kafka does not show
-                wanted = wanted[p.shown_committed[wanted]]
-                shown = p.slots.offsets(np.flatnonzero(p.expected(RC) & p.shown_committed))
-                part.ahead.append((position, runs(shown[shown >= position.offset])))
-            part.inputs.append((position, runs(p.slots.offsets(wanted)), late))
+    if copying := [each for each in positions(p) if each[1].group in p.known.copying]:
+        _inputs(p, copying, part)
     if part.inputs and p.known.removed_ns >= 0:
         part.late.append(sent_after(p, p.known.removed_ns))
     rows = np.flatnonzero(p.sends["src_offset"] >= 0)
@@ -205,6 +204,22 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
         part.copied.append(_copied(p, result, rows[pair == one], one >> 32, one & 0xFFFFFFFF))
     if part.inputs or part.copied:
         result.parts[NAME] = part
+
+
+def _inputs(
+    p: KernelView, copying: Sequence[tuple[Columns, CommittedPosition]], part: PartitionCopies
+) -> None:
+    """What groups that copy the partition have passed, and what lies ahead of them."""
+    spans = spans_of(p)
+    for commits, position in copying:
+        wanted, late = to_see(p, position, commits), np.zeros(0, np.int64)
+        if position.group not in p.known.unseen:
+            late = passed_late(p, position.group, commits, spans, wanted)
+        else:  # it cannot copy what Kafka does not show
+            wanted = wanted[p.shown_committed[wanted]]
+            shown = p.slots.offsets(np.flatnonzero(p.expected(RC) & p.shown_committed))
+            part.ahead.append((position, runs(shown[shown >= position.offset])))
+        part.inputs.append((position, runs(p.slots.offsets(wanted)), runs(late)))
 
 
 def sent_after(p: KernelView, ns: int) -> Runs:

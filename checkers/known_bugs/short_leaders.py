@@ -17,6 +17,11 @@ from core.op import TopicPartition
 
 CUT: Final = (LOST, INVERSION, INCONSISTENT, BETWEEN_OPS, PHANTOM_COMMIT)
 """Classes that such a leader causes."""
+LACKED: Final = (
+    " Where the log of that broker says so, its copy ended at or before the place when it began to lead."
+    " No reader that was assigned the partition after the leader before it was in sync again got the record."
+)
+"""What shows that the leader did lack it, as evidence in words."""
 
 
 class ShortLeader(NamedTuple):

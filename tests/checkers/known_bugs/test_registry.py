@@ -381,6 +381,16 @@ def moved(built: Built, *sent: tuple[float, float]) -> Built:
     return built
 
 
+def ended_late(folder: Path, *, held: bool) -> Run:
+    """A run in which a late abort may have ended the next transaction. held: by a rule on record; else
+    its client was only slow."""
+    built = late_end(first=Outcome.FAIL, slow_s=1 if held else 4, visible=(1,))
+    tables = moved(built, (20, 20.5), (21.2, 21.5)).tables()
+    tables["producers"] = pa.Table.from_pylist([], schema=TABLES["producers"])
+    events = late_request("end_txn", NAMES["txn_id"][0]) if held else []
+    return write_run(folder, tables, events=(STARTED, *events, RECOVERED))
+
+
 def committed_before(built: Built) -> Built:
     """The first transaction was committed, and its record is visible."""
     built.ops[0].outcome = Outcome.OK
@@ -461,12 +471,7 @@ def test_its_own_ending_that_came_late_is_no_late_end(tmp_path: Path) -> None:
 def test_the_log_has_the_decision_that_the_late_request_caused(
     tmp_path: Path, decided: tuple[float, str, tuple[str, ...]] | None, bug: str, held: bool
 ) -> None:
-    built = late_end(first=Outcome.FAIL, slow_s=1 if held else 4, visible=(1,))
-    moved(built, (20, 20.5), (21.2, 21.5))
-    tables = built.tables()
-    tables["producers"] = pa.Table.from_pylist([], schema=TABLES["producers"])
-    events = late_request("end_txn", NAMES["txn_id"][0]) if held else []
-    run = write_run(tmp_path / "run", tables, events=(STARTED, *events, RECOVERED))
+    run = ended_late(tmp_path / "run", held=held)
     written = [record(9, "CompleteAbort"), record(20.1, "Ongoing", "x-0")]
     if decided is not None:
         at_s, state, names = decided
@@ -484,13 +489,7 @@ def test_slowness_alone_explains_nothing_where_the_log_was_read_and_does_not_tel
     tmp_path: Path, held: bool, bug: str, whole: bool
 ) -> None:
     """It has nothing of this id, or it is not known as a whole."""
-    built = moved(
-        late_end(first=Outcome.FAIL, slow_s=1 if held else 4, visible=(1,)), (20, 20.5), (21.2, 21.5)
-    )
-    tables = built.tables()
-    tables["producers"] = pa.Table.from_pylist([], schema=TABLES["producers"])
-    events = late_request("end_txn", NAMES["txn_id"][0]) if held else []
-    run = write_run(tmp_path / "run", tables, events=(STARTED, *events, RECOVERED))
+    run = ended_late(tmp_path / "run", held=held)
     own = (
         replace(record(20.1, "Ongoing", "x-0"), transactional_id="another") if whole else record(9, "Ongoing")
     )
@@ -516,13 +515,7 @@ def test_slowness_alone_explains_nothing_where_the_log_was_read_and_does_not_tel
 def test_a_late_end_has_the_identity_of_what_it_ends(
     tmp_path: Path, before: tuple[int, int] | None, bug: str, held: bool
 ) -> None:
-    built = moved(
-        late_end(first=Outcome.FAIL, slow_s=1 if held else 4, visible=(1,)), (20, 20.5), (21.2, 21.5)
-    )
-    tables = built.tables()
-    tables["producers"] = pa.Table.from_pylist([], schema=TABLES["producers"])
-    events = late_request("end_txn", NAMES["txn_id"][0]) if held else []
-    run = write_run(tmp_path / "run", tables, events=(STARTED, *events, RECOVERED))
+    run = ended_late(tmp_path / "run", held=held)
     earlier = [record(9, "CompleteAbort")]
     if before:
         began = record(10.1, "Ongoing", "x-0", started_ms=BEGAN_MS + 10_100)
