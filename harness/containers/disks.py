@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from core.errors import ClusterError
+from harness.brokers.node_ends import FULL
 from harness.containers.data import DATA, FILLER
 from harness.containers.engine import explained
 from harness.containers.nodes import NodeContainer, RunEngine
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 HELD: Final = "/disks"
 """Folder of the container that holds the disks."""
-FULL: Final = "No space left on device"
 
 
 class Disks:

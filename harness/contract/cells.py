@@ -1,8 +1,8 @@
 """Cells of a scenario's table, read by requests: from a real broker and from the model's alike.
 
 The tables of docs/model show what is inside of the model. Here each column is a question that a client can
-ask: the log is what a fetch brings, a transaction's state is what its coordinator describes. `unreadable`
-names the columns of a scenario that no client can ask for.
+ask: the log is what a fetch brings, a transaction's state is what its coordinator describes. A column
+that no client can ask for is HIDDEN.
 
 Producer ids differ between the two; they are renamed in the order in which they appear (`Aliases`).
 """
@@ -284,12 +284,6 @@ def _column(stage: type[ClusterStage], name: str) -> tuple[str, Column | None, s
             show = ASKED.get(pattern) or (own if pattern in AS_IT_IS else None)
             return pattern, show, "".join(found.groups(""))
     raise KeyError(name)
-
-
-def unreadable(scenario: AnyScenario, stage: type[ClusterStage]) -> list[str]:
-    """Columns that no request asks for."""
-    columns = {name: _column(stage, name) for name in scenario.columns.values()}
-    return [name for name, (pattern, show, _) in columns.items() if show is None and pattern not in INSIDE]
 
 
 def row(scenario: AnyScenario, stage: type[ClusterStage], s: ClusterStage) -> tuple[str, ...]:

@@ -11,7 +11,6 @@ FAIL = tuple(f"var(--fail-{number})" for number in range(1, 5))
 INFO = tuple(f"var(--info-{number})" for number in range(1, 5))
 PHASES = ("var(--phase-1)", "var(--phase-2)")
 NO_NODE = "#4b5157"
-STALL = "var(--warn)"
 ENDED = {"replaced": INFO[2], "crashed": "var(--anomaly)"}
 """Marks where a process of a client ended, by how; none where it was closed in order."""
 ISR_FULL, ISR_SHRUNK, ISR_UNDER = (f"var(--isr-{name})" for name in ("full", "shrunk", "under"))

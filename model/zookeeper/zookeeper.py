@@ -57,14 +57,12 @@ class ZkSession:
 
 @dataclass(slots=True)
 class ZkCounts:
-    """What the ensemble did so far: the load that watches and elections put on it. `most_at_once`:
-    notifications that a single change caused at most (the herd)."""
+    """What the ensemble did so far: the load that watches and elections put on it."""
 
     reads: int = 0
     writes: int = 0
     watches: int = 0
     notifications: int = 0
-    most_at_once: int = 0
 
 
 OK: Final = ZkResult(ZkError.OK)
@@ -81,7 +79,6 @@ class ZooKeeper:
         self._data_watches: dict[str, dict[int, None]] = {}
         self._child_watches: dict[str, dict[int, None]] = {}
         self._numbered = 0
-        self._at_once = 0
         for path, data in paths:
             self._create(PERSISTENT, Create(path, data))
 
@@ -204,7 +201,6 @@ class ZooKeeper:
 
     def _changes(self) -> None:
         self.zxid += 1
-        self._at_once = 0
 
     def _fire(self, watches: dict[str, dict[int, None]], path: str) -> None:
         for number in watches.pop(path, {}):
@@ -212,5 +208,3 @@ class ZooKeeper:
             session.told += 1
             session.events.append(WatchedEvent(session.told, path))
             self.counts.notifications += 1
-            self._at_once += 1
-        self.counts.most_at_once = max(self.counts.most_at_once, self._at_once)

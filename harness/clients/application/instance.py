@@ -67,9 +67,9 @@ def surroundings(
 class Instance:
     """A program that was started, in the group of this process. position: of its group."""
 
-    def __init__(self, slot: int, around: Mapping[str, str], log: Path, position: GroupPosition) -> None:
+    def __init__(self, around: Mapping[str, str], log: Path, position: GroupPosition) -> None:
         """log: takes its standard output and error. Raises: ConfigError, where it cannot be started."""
-        self._slot, self._log, self._position = slot, log, position
+        self._log, self._position = log, position
         self._committed: dict[TopicPartition, int] | None = None
         self._since = monotonic()
         self._asked: float | None = None
@@ -160,4 +160,4 @@ def started(config: RunConfig, spec: SessionSpec, args: Mapping[str, str], folde
     log = folder / f"instance-{spec.slot}.log"
     with log.open("a") as file:
         file.write(f"--- process {spec.process} (pid {os.getpid()})\n")
-    return Instance(spec.slot, surroundings(config, spec, args, folder), log, position)
+    return Instance(surroundings(config, spec, args, folder), log, position)

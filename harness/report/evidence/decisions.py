@@ -41,7 +41,6 @@ class DrawnMarker:
     at: float
     offset: int
     commit: bool
-    coordinator_epoch: int
     producer_epoch: int = -1
 
     @property
@@ -307,8 +306,7 @@ def _by_marker(inputs: Inputs, events: Sequence[tuple[int, TableRow]]) -> list[W
         marker = None
         if row:
             at = inputs.seconds_of_clock(row["timestamp"])
-            commit, by = row["name"] == "COMMIT", row["coordinator_epoch"]
-            marker = DrawnMarker(at, offset, commit, by, row["producer_epoch"])
+            marker = DrawnMarker(at, offset, row["name"] == "COMMIT", row["producer_epoch"])
         if open_batches:
             first = open_batches[0]
             found.append(

@@ -53,7 +53,7 @@ def drive(script: str, offset: int | None, seconds: Mapping[str, float], *, end:
         setattr(instance, name, value)
     log = Path("log")
     named.PROGRAM.name(shlex.join(["sh", "-c", script]))
-    one = instance.Instance(0, os.environ, log, cast(GroupPosition, Position(offset, end=end)))
+    one = instance.Instance(os.environ, log, cast(GroupPosition, Position(offset, end=end)))
     until(lambda: "ready" in log.read_text(), "it runs")
     one.look([IN])
     assert one.finished()
@@ -108,7 +108,7 @@ def test_a_group_gets_on_where_it_commits_between_two_looks(
 ) -> None:
     monkeypatch.setenv(APP, "sleep 1000")
     position = Position(None, end=False)
-    one = instance.Instance(0, os.environ, tmp_path / "log", cast(GroupPosition, position))
+    one = instance.Instance(os.environ, tmp_path / "log", cast(GroupPosition, position))
     looks = []
     with one._program as program:
         try:

@@ -206,7 +206,7 @@ def test_a_read_before_the_high_watermark_is_told(
 def test_the_marker_of_each_partition_is_told(
     at: float, epoch: int, commit: bool | None, words: str, tmp_path: Path
 ) -> None:
-    marker = None if commit is None else DrawnMarker(at, 9, commit, 0, epoch)
+    marker = None if commit is None else DrawnMarker(at, 9, commit, epoch)
     part = WrittenPart(begin=1.0, first=7, last=7, producer="7/3", marker=marker)
     decided = CoordinatorDecisions(
         transactional_id="t",
@@ -423,7 +423,7 @@ def test_copies_that_end_apart_are_told_where_a_cluster_did_not_recover(tmp_path
 def test_a_record_behind_the_marker_of_its_own_transaction_is_told(tmp_path: Path) -> None:
     for at, late in ((2.1, True), (0.5, False)):
         part = WrittenPart(
-            begin=1.0, first=7, last=7, producer="7/3", marker=None, after=DrawnMarker(at, 5, False, 0, 3)
+            begin=1.0, first=7, last=7, producer="7/3", marker=None, after=DrawnMarker(at, 5, False, 3)
         )
         decided = CoordinatorDecisions(
             transactional_id="t",

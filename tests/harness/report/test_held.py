@@ -150,7 +150,7 @@ def test_a_transaction_with_one_kind_of_marker_has_no_table() -> None:
     def written(marker: DrawnMarker | None) -> list[WrittenPart]:
         return [WrittenPart(begin=1.0, first=4, last=6, producer="7/0", marker=marker)]
 
-    commit = DrawnMarker(2.0, 7, True, 0)
+    commit = DrawnMarker(2.0, 7, True)
     made = CoordinatorDecisions(
         transactional_id="t",
         producers=frozenset({7}),
@@ -166,7 +166,7 @@ def test_a_transaction_with_one_kind_of_marker_has_no_table() -> None:
     assert [(box.word, box.x) for box in decided.bars] == [("Ongoing", 1.0), ("PrepareCommit", 2.0)]
     assert [strip.note for strip in others] == ["COMMIT at offset 7", "no marker"]
     assert others[1].bars[0].width == AXIS.end - 1.0
-    made.partitions["x-0"] += written(DrawnMarker(3.0, 12, False, 0))
+    made.partitions["x-0"] += written(DrawnMarker(3.0, 12, False))
     assert held.decision_strips(made, AXIS)[1].note == "last drawn: ABORT at offset 12"
 
 
