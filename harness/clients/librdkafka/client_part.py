@@ -9,9 +9,9 @@ import threading
 from collections.abc import Callable
 from logging import WARNING
 from time import monotonic_ns
-from typing import Any, Final, ParamSpec, TypeVar
+from typing import Any, Final, Generic, ParamSpec, TypeVar
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import Consumer, KafkaError, KafkaException, ShareConsumer
 
 from core.errors import WrongCluster
 from core.op import AssignmentKind, TopicPartition
@@ -20,6 +20,7 @@ from harness.clients.librdkafka.error_table import EXPIRED, Failure, Verb, outco
 
 P = ParamSpec("P")
 T = TypeVar("T")
+C = TypeVar("C", Consumer, ShareConsumer)
 
 QUIET_NS: Final = 1_000_000_000
 """The same error is an event at most once in this time: a dead broker causes 50 a second."""
@@ -194,3 +195,22 @@ class ClientPart:
         """Wait for a call that was left behind: before it has ended, the client must not be closed."""
         if self._left is not None:
             self._left.join()
+
+
+class MemberPart(ClientPart, Generic[C]):
+    """A part whose client is a member of a group."""
+
+    _client: C
+
+    def close(self) -> None:
+        """Leave the group and end; unbounded (the session bounds it)."""
+        self._join()
+        try:
+            self._client.close()
+        except (KafkaException, SystemError) as error:
+            self._note(error)  # closing runs callbacks, and raises fatal errors
+
+    def _usable(self) -> C:
+        if self._broken is not None:
+            raise self._broken
+        return self._client

@@ -27,7 +27,7 @@ from core.session import (
     Fetched,
     Indefinite,
 )
-from harness.clients.librdkafka.client_part import ClientEvents, ClientPart, failure_of
+from harness.clients.librdkafka.client_part import ClientEvents, MemberPart, failure_of
 from harness.clients.librdkafka.error_table import EXPIRED, Verb, outcome
 from harness.clients.librdkafka.producer import TOMBSTONE
 
@@ -114,7 +114,7 @@ class AutoCommits:
         return polls[0][1] if polls and polls[0][0] <= offset else 0
 
 
-class SessionConsumer(ClientPart):
+class SessionConsumer(MemberPart[Consumer]):
     """One consumer. Every method is bounded by the seconds it is given."""
 
     def __init__(self, settings: Properties, events: ClientEvents) -> None:
@@ -265,19 +265,6 @@ class SessionConsumer(ClientPart):
         if errors:
             raise outcome(Verb.COMMIT_OFFSETS, self._failure(KafkaException(errors[0])))
         return generation
-
-    def close(self) -> None:
-        """Leave the group and end; unbounded (the session bounds it)."""
-        self._join()
-        try:
-            self._client.close()
-        except (KafkaException, SystemError) as error:
-            self._note(error)  # closing runs callbacks, and raises fatal errors
-
-    def _usable(self) -> Consumer:
-        if self._broken is not None:
-            raise self._broken
-        return self._client
 
     def _problem(self, error: KafkaError, message: Message) -> Indefinite | None:
         """Note an error that stands in place of a message; the end of the session where it is one.

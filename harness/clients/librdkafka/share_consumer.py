@@ -17,7 +17,7 @@ from confluent_kafka import AcknowledgeType, KafkaError, KafkaException, Message
 from core.client_settings import SOCKET_TIMEOUT, Properties
 from core.op import Acknowledgement, Outcome, TopicPartition
 from core.session import AcquiredRecord, Acquisition, Answers, Indefinite
-from harness.clients.librdkafka.client_part import ClientEvents, ClientPart, failure_of
+from harness.clients.librdkafka.client_part import ClientEvents, MemberPart, failure_of
 from harness.clients.librdkafka.error_table import Verb, is_definite
 
 IN_FLIGHT_MS: Final = 3000
@@ -27,7 +27,7 @@ LATE_NS: Final = 500_000_000
 """A poll that ends so long after its time was paused; how long it ran is unknown."""
 
 
-class SessionShareConsumer(ClientPart):
+class SessionShareConsumer(MemberPart[ShareConsumer]):
     """One member of a share group. Every method is bounded by the seconds it is given."""
 
     def __init__(self, settings: Properties, events: ClientEvents) -> None:
@@ -95,19 +95,6 @@ class SessionShareConsumer(ClientPart):
         )
         found = {TopicPartition(at.topic, at.partition): error for at, error in answered.items()}
         return {tp: _outcome(found[tp]) if tp in found else UNANSWERED for tp in records}
-
-    def close(self) -> None:
-        """Leave the group and end; unbounded (the session bounds it)."""
-        self._join()
-        try:
-            self._client.close()
-        except (KafkaException, SystemError) as error:
-            self._note(error)
-
-    def _usable(self) -> ShareConsumer:
-        if self._broken is not None:
-            raise self._broken
-        return self._client
 
 
 UNANSWERED: Final = (Outcome.INFO, "_NO_ANSWER")

@@ -76,7 +76,7 @@ def _rows(evidence: Evidence, found: Example) -> Iterator[BatchRow]:
     holders: dict[tuple[int, ...], list[Copy]] = defaultdict(list)
     sample: dict[tuple[int, ...], tuple[Copy, TableRow]] = {}
     for copy, batches in copies.items():
-        for batch in _near(batches, place.offset):
+        for batch in batches_near(batches, place.offset, AROUND):
             key = tuple(batch[name] for name in IDENTITY)
             holders[key].append(copy)
             sample.setdefault(key, (copy, batch))
@@ -111,10 +111,10 @@ def _copies(evidence: Evidence, tp: TopicPartition, take: int) -> dict[Copy, lis
     return dict(found)
 
 
-def _near(batches: list[TableRow], offset: int) -> list[TableRow]:
-    """The batches on either side of an offset; the first ones of a partition as a whole."""
+def batches_near(batches: list[TableRow], offset: int, around: int) -> list[TableRow]:
+    """`around` batches on either side of an offset; the first ones of a partition as a whole."""
     at = next((n for n, batch in enumerate(batches) if batch["last"] >= offset), len(batches))
-    return batches[max(0, at - AROUND) : at + AROUND + 1]
+    return batches[max(0, at - around) : at + around + 1]
 
 
 def _producer(batch: TableRow) -> str:

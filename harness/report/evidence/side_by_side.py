@@ -11,7 +11,7 @@ from core.errors import HistoryError
 from core.op import TopicPartition
 from harness.report import wording
 from harness.report.evidence.decisions import CoordinatorDecisions
-from harness.report.evidence.replica_logs import IDENTITY, Copy, named
+from harness.report.evidence.replica_logs import IDENTITY, Copy, batches_near, named
 from harness.report.inputs import Inputs
 from history.evidence import Evidence
 from history.tables import TableRow
@@ -82,7 +82,7 @@ def _copies(evidence: Evidence, tp: TopicPartition, offset: int) -> dict[Copy, l
     ):
         every[row["take"], row["node"]].append(row)
     last = max((take for take, _ in every), default=-1)
-    near = {copy: _near(batches, offset) for copy, batches in every.items()}
+    near = {copy: batches_near(batches, offset, AROUND) for copy, batches in every.items()}
     final = {copy: near[copy] for copy in sorted(near) if copy[0] == last}
     known = {_identity(batch) for mine in final.values() for batch in mine}
     earlier = [
@@ -92,11 +92,6 @@ def _copies(evidence: Evidence, tp: TopicPartition, offset: int) -> dict[Copy, l
     ]
     shown = [*sorted(earlier[: max(0, COPIES_MAX - len(final))]), *final]
     return {copy: near[copy] for copy in shown}
-
-
-def _near(batches: list[TableRow], offset: int) -> list[TableRow]:
-    at = next((n for n, batch in enumerate(batches) if batch["last"] >= offset), len(batches))
-    return batches[max(0, at - AROUND) : at + AROUND + 1]
 
 
 def _identity(batch: TableRow) -> tuple[object, ...]:
