@@ -9,18 +9,15 @@
 
 Lines of one process stand in the order in which they happened: its ops neither begin nor end before earlier
 ones, and any other line may lie within the op before or after it. Lines of different processes stand in any
-order, in one file or in several. docs/import-lines.schema.json is the published schema;
-`python -m checkers.recordings.lines` prints it. Not here: what is judged (`checkers.engine.kernel_input`).
+order, in one file or in several. docs/import-lines.schema.json is the published schema. Not here: what is
+judged (`checkers.engine.kernel_input`).
 """
 
-import inspect
-import json
-import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 
@@ -432,17 +429,3 @@ def _outcome(line: OpLine, record: SentRecord) -> Outcome:
 def _run(tp: TopicPartition, records: list[ReadRecord]) -> tuple[str, int, list[int], list[int], list[int]]:
     values = [value_id(record.value) for record in records]
     return (*tp, [record.offset for record in records], values, [-1] * len(records))
-
-
-def json_schema() -> str:
-    """JSON Schema of one line."""
-    schema: dict[str, Any] = msgspec.json.schema(Line)
-    for definition in schema["$defs"].values():
-        definition["description"] = inspect.cleandoc(definition.get("description", ""))
-    title = "One line of a recording for `inquest recording import jsonl`"
-    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title}
-    return json.dumps(head | schema, indent=2, ensure_ascii=False) + "\n"
-
-
-if __name__ == "__main__":
-    sys.stdout.write(json_schema())

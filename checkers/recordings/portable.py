@@ -3,7 +3,7 @@
 A file holds one case, an array of cases, or one case a line. A case has a `name` and a `history`: the
 list of its *events* in real-time order (`time` is not used). Each op stands there as its invocation and,
 unless it never completed, its completion, distinguished by `type`. docs/portable-history.schema.json is
-the published schema; `python -m checkers.recordings.portable` prints it.
+the published schema.
 
     {"name": "example", "history": [
       {"index": 0, "type": "invoke", "process": 0, "f": "send", "value": [["send", "x", "a"]]},
@@ -19,9 +19,6 @@ Not here: files of cases (`checkers.recordings.cases`), what such a history beco
 (`checkers.recordings.portable_tables`).
 """
 
-import inspect
-import json
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -184,16 +181,3 @@ class PortableOp:
         if self.said_txn is not None:
             return self.said_txn
         return len(self.mops) > 1 or self.f == "txn"
-
-
-def json_schema() -> str:
-    """JSON Schema of a file: one case, or an array of cases (a third way is one case a line)."""
-    schema: dict[str, Any] = msgspec.json.schema(CaseFile | list[CaseFile])
-    for definition in schema["$defs"].values():
-        definition["description"] = inspect.cleandoc(definition.get("description", ""))
-    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Portable history of Inquest"}
-    return json.dumps(head | schema, indent=2, ensure_ascii=False) + "\n"
-
-
-if __name__ == "__main__":
-    sys.stdout.write(json_schema())

@@ -4,10 +4,12 @@ docs/ (the catalogue, JSON Schemas from the types, the model's mechanisms from i
 `make catalogue` writes the latter (`python -m harness.cli.catalogue docs`); a test keeps them up to date.
 """
 
+import inspect
 import json
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -16,7 +18,8 @@ from checkers.checks import CHECKS
 from checkers.faults.reached import FACTS
 from checkers.known_bugs.registry import KNOWN_BUGS
 from checkers.logs.registry import LOG_CHECKS
-from checkers.recordings.portable import json_schema
+from checkers.recordings.lines import Line
+from checkers.recordings.portable import CaseFile
 from checkers.verdict.requirements import QUANTITIES
 from core.config import RunConfig
 from core.presets import PRESETS
@@ -175,12 +178,26 @@ def _schema(schema: dict[str, object]) -> str:
     return json.dumps(schema, indent=1, sort_keys=True) + "\n"
 
 
+def _recordings(kind: object, title: str) -> str:
+    """A format of recordings: its fields in their order, and what its classes say."""
+    schema: dict[str, Any] = msgspec.json.schema(kind)
+    for definition in schema["$defs"].values():
+        definition["description"] = inspect.cleandoc(definition.get("description", ""))
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title}
+    return json.dumps(head | schema, indent=2, ensure_ascii=False) + "\n"
+
+
 FILES: dict[str, Callable[[], str]] = {
     "catalogue.md": catalogue,
     "config.schema.json": lambda: _schema(RunConfig.model_json_schema()),
     "verdict.schema.json": lambda: _schema(msgspec.json.schema(Verdict)),
     "client-protocol.schema.json": lambda: _schema(client_protocol.json_schema()),
-    "portable-history.schema.json": json_schema,
+    "portable-history.schema.json": lambda: _recordings(
+        CaseFile | list[CaseFile], "Portable history of Inquest"
+    ),
+    "import-lines.schema.json": lambda: _recordings(
+        Line, "One line of a recording for `inquest recording import jsonl`"
+    ),
     "known-bugs.md": rates.page,
     "mechanisms.md": mechanisms.page,
     "log-rules.md": log_rules,

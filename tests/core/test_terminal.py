@@ -26,8 +26,6 @@ WRITERS = {
     "harness/modelled/real/node_main.py": "the log of a node",
     "harness/processes/parent.py": "a pipe",
     "harness/protocol/definitions.py": "a generator of a file",
-    "checkers/recordings/lines.py": "a generator of a file",
-    "checkers/recordings/portable.py": "a generator of a file",
 }
 """Modules that write to a standard stream or a console, and why."""
 

@@ -10,7 +10,6 @@ import pytest
 from checkers.api import check_history
 from checkers.recordings.files import opened
 from checkers.recordings.formats import ImportRequest, import_config, record_lines
-from checkers.recordings.lines import json_schema
 from checkers.verdict.judged_run import NOT_ON_RECORD
 from checkers.verdict.repeat import repro
 from core.errors import ConfigError, HistoryError, UsageError
@@ -277,13 +276,6 @@ def test_a_value_that_two_producers_sent_is_not_judged(tmp_path: Path) -> None:
     verdict = verdict_of(tmp_path, "verifiable", producer, other, consumer, from_start=True)
     assert (found(verdict), verdict.valid) == ([], "unknown")
     assert "sent twice" in verdict.unknown[0]
-
-
-def test_the_published_schema_is_that_of_the_decoder() -> None:
-    published = Path(__file__).parents[3] / "docs" / "import-lines.schema.json"
-    assert published.read_text() == json_schema(), (
-        "run: python -m checkers.recordings.lines > docs/import-lines.schema.json"
-    )
 
 
 def test_settings_that_an_import_does_not_have(tmp_path: Path) -> None:

@@ -7,14 +7,12 @@ from typing import Any
 import pytest
 
 from checkers.api import check_portable
-from checkers.recordings import portable as format
 from checkers.recordings.portable_tables import PortableTables, cases
 from core.errors import HistoryError
 from core.op import AssignmentKind, Outcome
 from history.tables import OPEN, TABLES
 
-ROOT = Path(__file__).parents[3]
-PROBES = ROOT / "tests" / "histories" / "probe.json"
+PROBES = Path(__file__).parents[3] / "tests" / "histories" / "probe.json"
 
 
 def event(type_: str, process: int, f: str, value: Any, **more: Any) -> dict[str, Any]:
@@ -310,13 +308,6 @@ def test_a_completion_may_hold_more_polls_than_its_invocation(tmp_path: Path) ->
     polls = [["poll", {"x": [[0, "a"]]}], ["poll", {"x": [[1, "b"]]}]]
     case = one(tmp_path, event("invoke", 0, "poll", [["poll"]]), event("ok", 0, "poll", polls))
     assert rows(case, "reads", "pos", "offset") == [(0, 0), (1, 1)]
-
-
-def test_the_published_schema_is_that_of_the_decoder() -> None:
-    published = (ROOT / "docs" / "portable-history.schema.json").read_text()
-    assert published == format.json_schema(), (
-        "run: python -m checkers.recordings.portable > docs/portable-history.schema.json"
-    )
 
 
 def portable(tmp_path: Path, *ops: tuple[str, str, Any, Any]) -> Path:
