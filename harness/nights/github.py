@@ -1,7 +1,5 @@
-"""A session in Markdown, appended to the file that `$GITHUB_STEP_SUMMARY` names."""
+"""A session in Markdown, for the summary of a job (`report.github`)."""
 
-import os
-from collections.abc import Mapping
 from pathlib import Path
 
 from harness.nights.headline import canary_words
@@ -10,21 +8,11 @@ from harness.nights.runs import COMBINATION
 from harness.nights.session_log import SoakSession
 from harness.nights.totals import totals
 from harness.report import wording
-from harness.report.github import VARIABLE, escaped
+from harness.report.github import escaped
 from history.tables import TableRow
 from history.tasks import Here
 
 ROWS_MAX = 40
-
-
-def append(results: Path, session: SoakSession, environment: Mapping[str, str] = os.environ) -> bool:
-    """Append the summary, if the environment names a file; whether it does. Raises: OSError."""
-    path = environment.get(VARIABLE)
-    if not path:
-        return False
-    with Path(path).open("a", encoding="utf-8") as file:
-        file.write(render(results, session))
-    return True
 
 
 def render(results: Path, session: SoakSession) -> str:

@@ -53,5 +53,5 @@ def build(run: Run) -> Path:
         with written_into(path):
             write_atomically(path, content)
     with written_into(Path(os.environ.get(github.VARIABLE, ""))):
-        github.append(inputs.verdict)
+        github.append(lambda: github.render(inputs.verdict))
     return run.report

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from harness.report import repetition, tested, wording
@@ -14,8 +14,8 @@ TEXT_MOST = 400
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~$@&-])")
 
 
-def append(verdict: Verdict, environment: Mapping[str, str] = os.environ) -> bool:
-    """Append the summary where the environment asks for one; whether it did.
+def append(text: Callable[[], str], environment: Mapping[str, str] = os.environ) -> bool:
+    """Append a summary where the environment asks for one; whether it did.
 
     Raises: OSError, where the file cannot be written.
     """
@@ -23,7 +23,7 @@ def append(verdict: Verdict, environment: Mapping[str, str] = os.environ) -> boo
     if not path:
         return False
     with Path(path).open("a", encoding="utf-8") as file:
-        file.write(render(verdict))
+        file.write(text())
     return True
 
 

@@ -374,9 +374,10 @@ def budget_seconds(text: str) -> float:
 
 
 def _summarise(results: Path, session: SoakSession) -> None:
-    from harness.nights.github import append
+    from harness.nights.github import render
+    from harness.report.github import append
 
     try:
-        append(results, session)
+        append(lambda: render(results, session))
     except OSError as error:
         say(f"no step summary: {error}")
