@@ -78,13 +78,14 @@ def versions(first: str, later: str) -> str:
     return f"{first} → {later}" if later else first
 
 
-def _order(version: str) -> tuple[int, ...]:
+def numbers_of(version: str) -> tuple[int, ...]:
+    """`3.9.1` as numbers, which have the order of the versions."""
     return tuple(int(part) for part in version.split("."))
 
 
 def is_since(version: str, first: str) -> bool:
     """Whether a version is this one or a later one."""
-    return _order(version) >= _order(first)
+    return numbers_of(version) >= numbers_of(first)
 
 
 def release_of(era: str) -> str:
@@ -94,7 +95,7 @@ def release_of(era: str) -> str:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    return _order(line_of(version))
+    return numbers_of(line_of(version))
 
 
 UNRESOLVED: Final = "the client of ZooKeeper 3.4.13 and 3.4.14 resolves no host on the images' Java 17"
@@ -198,7 +199,7 @@ class KafkaSection(Section):
             raise ValueError(f"no upgrades here of {deployment.doc}")
         if why := deployment.refused(later):
             raise ValueError(why)
-        if _order(later) <= _order(version):
+        if numbers_of(later) <= numbers_of(version):
             raise ValueError(f"a version after {version}, which nodes have first")
         return later
 

@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from checkers.checks import CHECKS
+from core.systems import numbers_of
 from harness.reproduce.rates import measured
 from scenarios.framework import AnyScenario
 from scenarios.registry import CHAPTERS
@@ -121,9 +122,7 @@ def _rates(one: Mechanism) -> Iterator[str]:
     """Of each schedule, on each version: how often it showed the bug, and how often its good side did."""
     for name in one.reproductions:
         rates = [rate for rate in measured() if rate.name == name]
-        for kafka in sorted(
-            {rate.kafka for rate in rates}, key=lambda text: [int(n) for n in text.split(".")]
-        ):
+        for kafka in sorted({rate.kafka for rate in rates}, key=numbers_of):
             sides = {rate.good: rate for rate in rates if rate.kafka == kafka}
             bad, good = (sides.get(side) for side in (False, True))
             words = [f"{bad.shown} of {bad.runs}"] if bad else []

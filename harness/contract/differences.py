@@ -8,6 +8,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from core.errors import ClusterError
+from core.systems import numbers_of
 
 FILE: Final = Path(__file__).with_name("differences.toml")
 
@@ -38,11 +39,7 @@ class KnownCell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 def _concerns(one: Known | KnownCell, kafka: str) -> bool:
-    return _number(one.from_) <= _number(kafka) < _number(one.before)
-
-
-def _number(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split("."))
+    return numbers_of(one.from_) <= numbers_of(kafka) < numbers_of(one.before)
 
 
 T = TypeVar("T")

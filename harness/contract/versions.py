@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from core.errors import UsageError
-from core.systems import refused_version
+from core.systems import numbers_of, refused_version
 from model.eras import ERAS, Era
 
 OLDEST: Final = (3, 6)
@@ -42,10 +42,10 @@ def version_of(kafka: str) -> Version:
     """
     if why := refused_version(kafka):
         raise UsageError(f"--kafka {kafka!r}: {why}")
-    number = tuple(int(part) for part in kafka.split("."))
+    number = numbers_of(kafka)
     if number[:2] < OLDEST:
         raise UsageError(f"the contract is compared from Kafka {OLDEST[0]}.{OLDEST[1]} on, not with {kafka}")
-    lines = {tuple(map(int, name.split("."))): era for name, era in ERAS.items() if "-" not in name}
+    lines = {numbers_of(name): era for name, era in ERAS.items() if "-" not in name}
     era = lines[max(line for line in lines if line <= number[:2])]
     patched = OLD_EPOCH_FIRST.get(number[:2])
     if patched is not None:
