@@ -141,8 +141,9 @@ def record_lines(lines: Iterable[Mapping[str, object]], folder: Path, **settings
     request = ImportRequest(format="jsonl", files=[folder / "recording.jsonl"])
     config = import_config(request, settings)
     run = Run(folder)
-    run.journal.mkdir(parents=True)
+    folder.mkdir(parents=True)  # of a folder that exists nothing may be replaced, and nothing removed
     try:
+        run.journal.mkdir()
         request.files[0].write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
         write_atomically(run.config, config.model_dump_json(indent=2) + "\n")
         if reasons := import_files(run, config, request).reasons:

@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -79,9 +80,10 @@ def try_cluster() -> int:
     from harness.external.trial import trial
 
     bad = 0
-    for line in trial():
-        bad += not line.well
-        show(f"{'well' if line.well else 'BAD '}  {line.subject}: {line.found}")
+    with closing(trial()) as lines:  # an interrupt of this loop heals, too
+        for line in lines:
+            bad += not line.well
+            show(f"{'well' if line.well else 'BAD '}  {line.subject}: {line.found}")
     return ExitCode.HARNESS if bad else ExitCode.VALID
 
 

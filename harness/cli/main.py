@@ -481,7 +481,7 @@ def doctor(cluster: ClusterFile = None, owned: Owned = False) -> None:
     if cluster is None:
         raise typer.Exit(examine())
     name_cluster(cluster, owned=owned)
-    with interruptible("all nodes are healed"):
+    with interruptible("no node stays broken but those that are named above"):
         raise typer.Exit(try_cluster())
 
 

@@ -222,7 +222,8 @@ class Secured:
     def __init__(self, given: Mapping[str, str], around: Mapping[str, str]) -> None:
         """around: the environment. Raises: ConfigError, where it lacks a variable."""
         found = {name: _value(name, text, around) for name, text in given.items()}
-        self._secrets = tuple(value for name, value in found.items() if given[name].startswith("$") and value)
+        secrets = {value for name, value in found.items() if given[name].startswith("$") and value}
+        self._secrets = sorted(secrets, key=len, reverse=True)  # one may be a part of another one
         protocol = SecurityProtocol(found.pop(PROTOCOL, "PLAINTEXT"))
         self.security = Security(protocol=protocol, settings=found)
 

@@ -101,7 +101,8 @@ class HookRunner:
         return f"{cut.direction} {peer} {cut.listener or ''}".rstrip()
 
     def heal(self, nodes: Sequence[int]) -> list[str]:
-        """Heal these nodes by every hook that heals; what could not be healed, in sentences. Never raises.
+        """Heal these nodes by every hook that heals; what could not be healed, in sentences. Never raises,
+        but for an interrupt of this thread: hooks are run in others, and end.
 
         One that is under way ends first: it may break what was healed before its end."""
         with self._changed:
@@ -114,7 +115,7 @@ class HookRunner:
                 failed.append(str(error))
         try:
             if self.has("heal_all"):
-                self._run("heal_all", "hook heal_all", {})
+                on_each(lambda what: self._run("heal_all", what, {}), ("hook heal_all",))
         except ClusterError as error:
             failed.append(str(error))
         return failed

@@ -6,12 +6,14 @@ that drop what the others send are fenced by the controller, or see that it has 
 """
 
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from core.capabilities import Cut, Direction
 from core.errors import ClusterError, ConfigError
+from core.terminal import say
 from harness.brokers.admin import broker_views
 from harness.brokers.admin.connection import AdminError, BrokerConnection, Brokers
 from harness.brokers.admin.protocol import view
@@ -23,7 +25,8 @@ from harness.external.means import commands, judges_disks
 from harness.external.nodes import Means
 from harness.external.reaper import order_of, start_reaper
 from harness.external.survey import ROLES, SESSION, unjudged
-from harness.processes.waiting import NotYet, until
+from harness.processes.reaper import Reaper
+from harness.processes.waiting import NotYet, on_each, until
 
 ASK_S: Final = 2.0
 BROKEN_S: Final = 10.0
@@ -40,9 +43,12 @@ class TrialLine(NamedTuple):
     found: str
 
 
-def trial() -> Iterator[TrialLine]:
-    """Try the cluster that is named. What the prefix begins is deleted first. Raises: ConfigError,
-    ClusterError, where it cannot be used at all."""
+def trial() -> Generator[TrialLine]:
+    """Try the cluster that is named. What the prefix begins is deleted first. Where the trial is closed or
+    interrupted, the nodes are healed; what could not be is said on the terminal.
+
+    Raises: ConfigError, ClusterError, where it cannot be used at all.
+    """
     reached = named.reach()
     found = reached.found
     brokers = Brokers(found.brokers, reached.client.security, cluster=found.cluster)
@@ -86,10 +92,26 @@ def _on_cluster(reached: named.Reached, brokers: Brokers) -> Iterator[TrialLine]
             session_s = int(reached.found.settings[SESSION]) / 1000
             cut_off = brokers.nodes if _names_controllers(nodes, brokers) else ()
             yield from (_cut_off(hooks, brokers, node, names, session_s) for node in cut_off)
-    finally:
-        failed = hooks.heal(tuple(names))
-        reaper.dismiss()
+    except BaseException:
+        _given_up(hooks, tuple(names), reaper)
+        raise
+    failed = hooks.heal(tuple(names))
+    reaper.dismiss()
     yield TrialLine("healing", not failed, "; ".join(failed) or "all hooks that heal, on all nodes at once")
+
+
+def _given_up(hooks: HookRunner, nodes: Sequence[int], reaper: Reaper) -> None:
+    """Heal the nodes of a trial that ends early. What stays broken is named, and the reaper tries again."""
+    try:
+        failed = hooks.heal(nodes)
+    except KeyboardInterrupt:
+        failed = ["the hooks that heal were interrupted"]
+    for why in failed:
+        say(f"{why}; the reaper tries again in the background")
+    if failed:
+        reaper.act()
+    else:
+        reaper.dismiss()
 
 
 def _hooks(hooks: HookRunner, brokers: Brokers, names: Mapping[int, str]) -> Iterator[TrialLine]:
@@ -106,7 +128,7 @@ def _hooks(hooks: HookRunner, brokers: Brokers, names: Mapping[int, str]) -> Ite
 
 def _tried(hooks: HookRunner, brokers: Brokers, breaks: str, heals: str, node: int) -> str:
     """Break a node and heal it; what was seen. Raises: ClusterError."""
-    try:
+    with _healed(hooks, heals, node):
         if node not in brokers.nodes:
             _run(hooks, breaks, node)
         elif heals == "revive":
@@ -114,12 +136,22 @@ def _tried(hooks: HookRunner, brokers: Brokers, breaks: str, heals: str, node: i
         else:
             _run(hooks, breaks, node)
             until(BROKEN_S, POLL_S, lambda: _must_answer(brokers, node, after=breaks, whether=False))
-    finally:
-        _run(hooks, heals, node)
     if node not in brokers.nodes:
         return "both ended well; a controller is not asked"
     until(BACK_S, POLL_S, lambda: _must_answer(brokers, node, after=heals, whether=True))
     return "it did not answer, and answers again"
+
+
+@contextmanager
+def _healed(hooks: HookRunner, heals: str, node: int) -> Iterator[None]:
+    """Heal the node after the block, not after an interrupt: the hook that breaks it may then still run. Who
+    ends the trial waits for that one. Raises: ClusterError."""
+    try:
+        yield
+    except ClusterError:
+        _run(hooks, heals, node)
+        raise
+    _run(hooks, heals, node)
 
 
 def _names_controllers(nodes: Means, brokers: Brokers) -> bool:
@@ -144,11 +176,9 @@ def _cut_off(
     peers = [other for other in names if other != node]
     cuts = [Cut(node=node, direction=way, peer=other) for other in peers for way in Direction]
     try:
-        try:
-            hooks.links(node, cuts)
+        with _healed(hooks, "mend", node):
+            on_each(lambda one: hooks.links(one, cuts), (node,))  # in a thread: as `_run`
             until(session_s + BROKEN_S, POLL_S, lambda: _must_be_whole(brokers, whether=False))
-        finally:
-            _run(hooks, "mend", node)
         until(session_s + BACK_S, POLL_S, lambda: _must_be_whole(brokers, whether=True))
     except ClusterError as error:
         return TrialLine(subject, False, str(error))
@@ -186,6 +216,11 @@ def _must_be_dead(connection: BrokerConnection, after: str) -> None:
 
 
 def _run(hooks: HookRunner, hook: str, node: int) -> None:
+    """Run a hook in a thread, which an interrupt does not reach: healing waits for a hook that still runs."""
+    on_each(lambda one: _run_here(hooks, hook, one), (node,))
+
+
+def _run_here(hooks: HookRunner, hook: str, node: int) -> None:
     match hook:
         case "cut":
             hooks.links(node, [Cut(node=node, direction=Direction.IN)])

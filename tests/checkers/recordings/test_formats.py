@@ -316,3 +316,18 @@ def test_lines_in_memory_become_a_run_folder_or_nothing(tmp_path: Path) -> None:
     with pytest.raises(HistoryError, match="line 2: "):
         record_lines([op, {"line": "oops"}], tmp_path / "other")
     assert not (tmp_path / "other").exists()
+
+
+def test_lines_in_memory_leave_a_folder_that_there_is_as_it_is(tmp_path: Path) -> None:
+    sent = {"topic": "t", "partition": 0, "value": "a", "offset": 0}
+    op = {"line": "op", "process": 0, "outcome": "ok", "begin_ns": 1, "end_ns": 2, "sends": [sent]}
+    kept = tmp_path / "results" / "config.json"
+    kept.parent.mkdir()
+    kept.write_text("foreign")
+    for lines in ([op], [{"line": "oops"}]):
+        with pytest.raises(FileExistsError):
+            record_lines(lines, kept.parent)
+        assert [(path, path.read_text()) for path in kept.parent.iterdir()] == [(kept, "foreign")]
+    with pytest.raises(HistoryError):
+        record_lines([{"line": "oops"}], kept.parent / "new")
+    assert list(kept.parent.iterdir()) == [kept]

@@ -146,6 +146,11 @@ def test_secrets_come_from_the_environment_and_are_hidden(tmp_path: Path) -> Non
         Secured(made.client, {"KEY": "k3y"})
 
 
+def test_a_secret_that_begins_with_another_one_is_hidden_as_a_whole() -> None:
+    its = Secured({"sasl.username": "$U", "sasl.password": "$P"}, {"U": "kafka", "P": "kafka-k3y"})
+    assert its.without_secrets("kafka kafka-k3y") == f"{HIDDEN} {HIDDEN}"
+
+
 @pytest.mark.parametrize(
     ("text", "has"),
     [
