@@ -365,11 +365,11 @@ class Deletion(NamedTuple):
 def deletions(tps: Mapping[T, tuple[str, int]], events: Sequence[Event]) -> dict[T, tuple[Deletion, ...]]:
     """What faults asked for, of the partitions that have some; a deleted topic lost everything, not before as
     many faults had begun to delete topics as its number says: each deletes them once at most, a failed one
-    perhaps. What was asked for before topics were remade was asked of older ones. tps: key -> topic and
-    partition."""
+    perhaps, and none that found no target. What was asked for before topics were remade was asked of older
+    ones. tps: key -> topic and partition."""
     faults = [event for event in events if isinstance(event, FaultStarted | FaultFailed)]
     begin = {event.fault: max(0, event.begin_ns) for event in reversed(faults)}
-    remaking = [event for event in faults if event.name.startswith(RECREATES)]
+    remaking = [event for event in faults if event.name.startswith(RECREATES) and not _aimless(event)]
     begun = sorted(begin[fault] for fault in {event.fault for event in remaking})
     last = max((begin[e.fault] for e in remaking if isinstance(e, FaultStarted)), default=0)
     asked = [event for event in events if isinstance(event, RecordsDeleted)]
@@ -384,6 +384,11 @@ def deletions(tps: Mapping[T, tuple[str, int]], events: Sequence[Event]) -> dict
         else:
             found[tp] = tuple(one for one in mine if one.ns >= last)
     return {tp: its for tp, its in found.items() if its}
+
+
+def _aimless(event: FaultStarted | FaultFailed) -> bool:
+    """It found no target, and changed nothing."""
+    return isinstance(event, FaultFailed) and event.why.startswith(NO_TARGET)
 
 
 def run_windows(tps: Mapping[T, tuple[str, int]], events: Sequence[Event], config: RunConfig) -> RunWindows:
@@ -412,7 +417,7 @@ def _remade_ns(events: Sequence[Event]) -> int:
     """See RunWindows. Of a fault that failed on the way, what took it back may have made the topics again."""
     faults = [e for e in events if isinstance(e, FaultStarted | FaultFailed) and e.name.startswith(RECREATES)]
     ends = [e.ns for e in faults if isinstance(e, FaultStarted)]
-    failed = any(isinstance(e, FaultFailed) and not e.why.startswith(NO_TARGET) for e in faults)
+    failed = any(isinstance(e, FaultFailed) and not _aimless(e) for e in faults)
     return max([FOREVER] * failed + ends, default=-1)
 
 

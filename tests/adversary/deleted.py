@@ -33,7 +33,7 @@ def deletions(recorded: Recorded) -> dict[int, list[Deletion]]:
     remade = [
         e.begin_ns for e in faults if isinstance(e, FaultStarted) and e.name.startswith("recreate-topics:")
     ]
-    deleters = {e.fault for e in faults if e.name.startswith("recreate-topics:")}
+    deleters = {e.fault for e in faults if e.name.startswith("recreate-topics:") and not _found_none(e)}
     deleting = sorted(begun[fault] for fault in deleters)
     for row in recorded.tables["tps"]:
         topic, _, older = row["topic"].partition("~")
@@ -47,6 +47,11 @@ def deletions(recorded: Recorded) -> dict[int, list[Deletion]]:
         if older:
             found[row["tp"]].append(Deletion(by_then[0] if by_then else 0, EVER, ALL))
     return found
+
+
+def _found_none(e: FaultStarted | FaultFailed) -> bool:
+    """It found nothing to hit, so it deleted nothing."""
+    return isinstance(e, FaultFailed) and e.why.startswith("NoTarget")
 
 
 def deleted_topics(recorded: Recorded) -> set[int]:

@@ -372,8 +372,12 @@ def test_what_was_deleted_before_a_topic_was_made_again_is_not_missing_from_the_
     assert gone == ({0: tuple(known)} if known else {})
 
 
-def failed(name: str, at: float, number: int) -> FaultFailed:
-    return FaultFailed(begin_ns=round(at * S), ns=round(at * S) + S, fault=number, name=name, why="x")
+def failed(name: str, at: float, number: int, why: str = "NoEffect: no leader") -> FaultFailed:
+    return FaultFailed(begin_ns=round(at * S), ns=round(at * S) + S, fault=number, name=name, why=why)
+
+
+def aimless(name: str, at: float, number: int) -> FaultFailed:
+    return failed(name, at, number, "NoTarget: leader: node 2, which does not answer")
 
 
 @pytest.mark.parametrize(
@@ -384,6 +388,8 @@ def failed(name: str, at: float, number: int) -> FaultFailed:
         # One that failed may have made topics again, or not.
         ([failed("recreate-topics:away", 5, 0), *fault("recreate-topics:all", 9, number=1)], [5, 9]),
         ([*fault("kill:one", 3, 1, number=4), *fault("recreate-topics:all", 9)], [9, 0]),
+        # One that found no target deleted none.
+        ([aimless("recreate-topics:away", 5, 0), *fault("recreate-topics:all", 9, number=1)], [9, 0]),
     ],
 )
 def test_each_deleted_topic_was_deleted_by_another_fault(remade: list[Event], begun: list[float]) -> None:

@@ -315,7 +315,8 @@ class History:
             if isinstance(event, RecordsDeleted) and name in event.offsets
         ]
         if "~" in topic:  # the topic was deleted
-            earlier = sorted({f.fault: begun[f.fault] for f in again}.values())
+            aimless = [f for f in again if isinstance(f, FaultFailed) and f.why.split(":")[0] == "NoTarget"]
+            earlier = sorted({f.fault: begun[f.fault] for f in again if f not in aimless}.values())
             number = int(topic.split("~")[1])
             return [*asked, ((earlier[number - 1] if number <= len(earlier) else 0), OPEN, GONE)]
         return [one for one in asked if all(one[1] >= ns for ns in made)]
