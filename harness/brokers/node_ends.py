@@ -63,6 +63,11 @@ class NodeEnds:
             self._asked.difference_update(nodes)
             self._seen = {node: end for node, end in self._seen.items() if node not in nodes}
 
+    def unsettled(self, nodes: Iterable[int]) -> set[int]:
+        """Those of these nodes whose end was asked for, and that were not started since."""
+        with self._lock:
+            return self._asked.intersection(nodes)
+
     def _miss(self, nodes: Iterable[int]) -> None:
         """From here on the run knows how these nodes stand, and did not before."""
         if self._blind is not None and not (self._asked | self._seen.keys()).issuperset(nodes):

@@ -285,7 +285,8 @@ class ContainerCluster(AskedBrokers, ProxiedBrokers):
 
     async def revive(self, nodes: Sequence[int]) -> None:
         """Start ended nodes, with their data, addresses and cuts; what they left on disk is taken before, but
-        for nodes that were shut down. A node whose start failed half-way gets what it lacks."""
+        for nodes that were shut down. A node whose start failed half-way gets what it lacks; one that runs
+        after its end was asked for is killed first: it may be about to end, as if on its own."""
 
         def one(node: NodeContainer) -> None:
             node.start()
@@ -297,6 +298,8 @@ class ContainerCluster(AskedBrokers, ProxiedBrokers):
 
         self._ends.look()
         made = self._made(nodes)
+        unsettled = self._ends.unsettled(nodes)
+        kill_all([node for node in made if node.number in unsettled and node.is_up()])
         down = [node for node in made if not node.is_up()]
         self.deployment.before_start(down, self._powerless)
         self._unlinked.update(node.number for node in down)

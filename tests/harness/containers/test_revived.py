@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from core.capabilities import Cut, Direction
+from core.cluster import NodeEnd
 from core.config import run_config
 from core.errors import ClusterError
 from core.runtime import run_blocking
+from harness.brokers.node_ends import NodeEnds
 from harness.containers.nodes import NodeContainer
 from harness.kafka.cluster import KafkaCluster
 from harness.kafka.kraft import KRaft
@@ -119,6 +121,35 @@ def test_a_node_that_was_started_without_its_cuts_or_its_proxy_gets_them_at_the_
     assert planted.done.count(("proxy", 1)) == 1, "a whole node was changed"
     assert [one for one in taken if one[0]] == [([1], [1])]
     assert planted._powerless == set()
+
+
+def test_a_node_that_no_kill_reached_ends_before_it_is_started_and_its_next_end_is_seen(
+    planted: Planted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The signal of a kill that failed may still be on its way."""
+    asked, healthy = nodes = [Ended(1), Ended(2)]
+    planted.plant(nodes, 0, 0)
+    planted._ends = NodeEnds(
+        lambda: {node.number: "" for node in nodes if not node.is_up()},
+        lambda number: NodeEnd(node=number, exit_code=1),
+    )
+    run_blocking(planted.revive([1, 2]))
+    run_blocking(planted.ended())
+    with monkeypatch.context() as engine:
+        engine.setattr(Ended, "signal", raising)
+        with pytest.raises(ClusterError, match="no answer"):
+            run_blocking(planted.kill([1]))
+    taken.clear()
+    run_blocking(planted.revive([1, 2]))
+    assert taken == [([1], [])], "a node that was to run on was ended, too"
+    assert run_blocking(planted.ended()) == []
+    asked.signal(6)
+    assert [end.node for end in run_blocking(planted.ended())] == [1]
+    assert (asked.is_up(), healthy.is_up()) == (False, True)
+
+
+def raising(_: NodeContainer, _signal: int) -> None:
+    raise ClusterError("no answer")
 
 
 def test_at_the_end_it_is_known_who_was_down_before_and_how_those_had_ended(
