@@ -62,7 +62,7 @@ def find(
     brokers: bool = False,
     hits: Callable[[int], object] = lambda node: True,
 ) -> Aim:
-    """The node that `target` stands for now.
+    """The node that `target` stands for now, none that another fault holds down.
 
     answering: only a node that answers will do (pausing one that is already down has no effect).
     Isolated controllers are not asked for an answer: they count as answering where any broker does.
@@ -71,19 +71,24 @@ def find(
 
     Raises: NoTarget.
     """
-    eligible = view.brokers if brokers else view.nodes
+    sort = view.brokers if brokers else view.nodes
+    eligible = sorted(set(sort) - set(view.down))
     alive = sorted(set(view.roles.answering) & set(eligible))
     if alive and not brokers:
-        alive += sorted(view.controllers)
+        alive += sorted(set(view.controllers) & set(eligible))
     if target == "random":
         if answering and not alive:
             raise NoTarget("no node answers")
-        nodes = alive or sorted(eligible)
+        if not eligible:
+            raise NoTarget(f"other faults hold {listed(sort)} down")
+        nodes = alive or eligible
         return Aim(rng.choice([node for node in nodes if hits(node)] or nodes))
     found = _holders(target, view)
     usable = [aim for aim in found if aim.node in (alive if answering else eligible)]
     if usable:
         return rng.choice([aim for aim in usable if hits(aim.node)] or usable)
+    if held := [aim for aim in found if aim.node in view.down]:
+        raise NoTarget(f"{target}: {_listed(held)}, which another fault holds down")
     if any(aim.node in eligible for aim in found):
         raise NoTarget(f"{target}: {_listed(found)}, which does not answer")
     if any(aim.node in view.nodes for aim in found):

@@ -25,13 +25,14 @@ from nemesis.types import PlannedFault, WorkloadNames
 
 class WrittenFault(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One line. name: `family[:kind][@target]`; the seed draws what is left out. at_s: start, in seconds
-    after the phase of faults began. hold_s: how long it stays in force. seed: of this fault's choices;
-    None = it follows from the seed of the run. A recorded line has further fields, which the name says too.
+    after the phase of faults began. hold_s: how long it stays in force; 1 ms is the least that a run records.
+    seed: of this fault's choices; None = it follows from the seed of the run. A recorded line has further
+    fields, which the name says too.
     """
 
     name: str
     at_s: Annotated[float, msgspec.Meta(ge=0)]
-    hold_s: Annotated[float, msgspec.Meta(gt=0)]
+    hold_s: Annotated[float, msgspec.Meta(ge=0.001)]
     seed: int | None = None
     fault: int = 0
     family: str = ""

@@ -27,9 +27,13 @@ AGAIN_S = 0.5
 """Between two tries of a fault that finds nothing to hit."""
 TRIED_S = 20.0
 """How long such a fault is tried."""
-IN_PART = frozenset({"power", "kill", "pause", "partition", "restart", "failover", "unclean", "disk"})
-"""Families that take nodes or links away and give them back: a fault that fails half-way was in force for a
-while. Others begin a change that is made or not, and their failing says which; see `_part`."""
+NOT_IN_PART = frozenset(
+    {"elections", "client", "links", "wire", "half-open", "reassign", "quorum"}
+    | {"slow-follower", "add-partitions", "delete-records"}
+)
+"""Families that begin a change that is made or not, and their failing says which. A fault of any other one,
+an extension among them, may take nodes or links away and give them back: one that fails half-way was in force
+for a while; see `_part`."""
 
 
 def _part(hit: AimedFault, error: Exception) -> str:
@@ -46,7 +50,7 @@ def _part(hit: AimedFault, error: Exception) -> str:
         return f"kill:one{target}" if hit.nodes else ""
     if step.family == "power" and isinstance(error, NoEffect):
         return f"kill:{step.kind}{target}"
-    return step.name if step.family in IN_PART else ""
+    return "" if step.family in NOT_IN_PART else step.name
 
 
 def _healing(agenda: Sequence[tuple[float, int, int, PlannedFault]], step: PlannedFault) -> float:

@@ -80,8 +80,7 @@ def _aim(step: PlannedFault, view: ClusterView) -> AimedFault:
     client = source(step.seed, "aim").choice(sorted(found, key=lambda one: one.slot))
     name = _described(client)
     if step.kind == "pause":
-        text = f"{name} is paused (SIGSTOP), planned longer than transactions may take "
-        text += f"({step.hold_s:g} s)"
+        text = f"{name} is paused (SIGSTOP), for {step.hold_s:g} s as planned"
         return AimedFault(step=step, slots=(client.slot,), text=text)
     point = POINTS[step.kind]
     text = f"{name} was killed (SIGKILL){WORDS[point]}"

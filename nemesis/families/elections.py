@@ -1,6 +1,7 @@
 """The nemesis `elections`: leaders move on a healthy cluster, at once."""
 
 from core.capabilities import Electable
+from core.errors import ClusterError, Unanswered
 from core.generator import source
 from core.op import TopicPartition
 from nemesis.targets import LISTED, unreplicated
@@ -24,16 +25,19 @@ MOVED_S = 5.0
 def _aim(step: PlannedFault, view: ClusterView) -> AimedFault:
     data = tuple(sorted(view.names.data))
     if step.kind == "preferred":
-        tps = tuple(tp for tp in data if _electable(tp, view))
-        if not tps:
+        electable = [tp for tp in data if _electable(tp, view)]
+        if not electable:
             raise NoTarget("no partition is known to have its preferred leader in sync")
+        tps = tuple(tp for tp in electable if view.roles.leaders.get(tp) != view.roles.replicas[tp][0])
+        if not tps:
+            raise NoTarget("each partition whose preferred leader is in sync is led by it")
         many = f"all {len(data)}" if tps == data else f"{len(tps)} of {len(data)}"
         return AimedFault(step=step, text=f"the preferred leaders of {many} partitions were elected", tps=tps)
     rng = source(step.seed, "aim")
     moves = {}
     for tp in data:
         leader = view.roles.leaders.get(tp, -1)
-        others = sorted(set(view.roles.isr.get(tp, ())) - {leader})
+        others = sorted(set(view.roles.isr.get(tp, ())) - {leader, *view.down})
         if leader >= 0 and others:
             moves[tp] = rng.choice(others)
     if not moves:
@@ -73,7 +77,8 @@ async def _apply(env: Environment, hit: AimedFault) -> None:
 
 
 async def move_leaders(env: Environment, hit: AimedFault) -> None:
-    """`hit.leaders` are preferred and elected. Raises: NoEffect, where no leader moved."""
+    """`hit.leaders` are preferred and elected. Raises: NoEffect, where no leader moved; ClusterError, where
+    none did because one could not be elected."""
     cluster = env.cluster
     assert isinstance(cluster, Electable)
     replicas = await cluster.replicas()
@@ -83,9 +88,15 @@ async def move_leaders(env: Environment, hit: AimedFault) -> None:
     await cluster.reorder(
         {tp: (node, *(other for other in replicas[tp] if other != node)) for tp, node in first.items()}
     )
-    await cluster.elect_preferred(hit.tps)
+    refused: ClusterError | None = None
+    try:
+        await cluster.elect_preferred(hit.tps)
+    except Unanswered:
+        raise
+    except ClusterError as error:  # of one partition: others may have been served
+        refused = error
     if why := await env.until(lambda: _unmoved(env, hit), MOVED_S):
-        raise NoEffect(why)
+        raise refused or NoEffect(why)
 
 
 async def _unmoved(env: Environment, hit: AimedFault) -> str:

@@ -57,8 +57,8 @@ def aim_down(
     else:
         aim = find(step.target, rng, view, brokers=brokers)
         sort = sorted(view.brokers if aim.node in view.brokers else view.controllers)
-        others = [node for node in sort if node != aim.node]
-        more = len(sort) // 2 if step.kind == "majority" else 0
+        others = [node for node in sort if node != aim.node and node not in view.down]
+        more = min(len(sort) // 2, len(others)) if step.kind == "majority" else 0
         hit, role = [aim.node, *sorted(rng.sample(others, more))], aim.role
     parts = [described(node, view, role if at == 0 else "") for at, node in enumerate(hit)]
     text = f"{whose}{', '.join(parts)} {what[len(hit) > 1]}"
@@ -98,9 +98,9 @@ async def mend_and_revive(env: Environment, hit: AimedFault) -> None:
 def _aim_pause(step: PlannedFault, view: ClusterView) -> AimedFault:
     aim = find(step.target, source(step.seed, "aim"), view, answering=True)
     name = described(aim.node, view, aim.role)
-    length = {"short": "shorter", "long": "longer"}[step.kind]
-    whose = "its" if aim.node in view.brokers else "a broker's"
-    text = f"{name} is paused, planned {length} than {whose} session timeout ({step.hold_s:g} s)"
+    text = (
+        f"{name} is paused, for {step.hold_s:g} s as planned"  # a file may say another length than the kind
+    )
     return AimedFault(step=step, nodes=(aim.node,), text=text)
 
 

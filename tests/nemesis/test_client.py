@@ -59,7 +59,7 @@ def test_a_paused_client_is_resumed(target: str) -> None:
     clients = RecordingClients()
     injected = hit(clients, f"client:pause@{target}")
     assert clients.paused == set(injected.slots)
-    assert "(6 s)" in injected.text
+    assert "for 6 s" in injected.text
     run_blocking(heal(stage_of(Recording(3), clients), injected))
     assert [verb for verb, _ in clients.calls] == ["pause", "resume"]
     assert clients.whole

@@ -10,7 +10,7 @@ from core.config import RunConfig
 from core.errors import ClusterError, ConfigError
 from core.op import TopicPartition
 from core.runtime import run_blocking
-from nemesis.execute import heal, inject
+from nemesis.execute import aim, heal, inject
 from nemesis.families.restart import WHOLE_S
 from nemesis.families.unclean import ALONE_S, SHRINK_S
 from nemesis.schedule import plan
@@ -18,13 +18,17 @@ from nemesis.types import AimedFault, Environment, NoEffect, NoTarget, PlannedFa
 from tests.nemesis.stage import DATA, LAG_S, NAMES, START_S, Recording, stage_of
 
 
-def hit(cluster: Recording, name: str, seed: int = 0, stage: Environment | None = None) -> AimedFault:
+def step(name: str, seed: int = 0) -> PlannedFault:
     head, _, target = name.partition("@")
     family, _, kind = head.partition(":")
-    step = PlannedFault(
+    return PlannedFault(
         fault=0, name=name, family=family, kind=kind, target=target, at_s=1, hold_s=6, seed=seed
     )
-    return run_blocking(inject(stage or stage_of(cluster), step, run_blocking(cluster.roles()), NAMES))
+
+
+def hit(cluster: Recording, name: str, seed: int = 0, stage: Environment | None = None) -> AimedFault:
+    roles = run_blocking(cluster.roles())
+    return run_blocking(inject(stage or stage_of(cluster), step(name, seed), roles, NAMES))
 
 
 def verbs(cluster: Recording) -> list[tuple[str, tuple[int, ...]]]:
@@ -319,6 +323,7 @@ def test_preferred_brings_leaders_home() -> None:
 def test_preferred_leaves_out_those_that_are_not_in_sync() -> None:
     cluster = Recording(3)
     gone = cluster.order[DATA[0]][0]
+    cluster.led = {tp: next(node for node in cluster.order[tp][1:] if node != gone) for tp in DATA}
     cluster.dead = {gone}
     injected = hit(cluster, "elections:preferred")
     assert set(injected.tps) == {tp for tp in DATA if cluster.order[tp][0] != gone} != set(DATA)
@@ -331,6 +336,36 @@ def test_preferred_leaves_out_those_that_are_not_in_sync() -> None:
     assert verbs(cluster) == []
 
 
+def test_preferred_leaders_that_lead_are_no_target() -> None:
+    cluster = Recording(3)
+    cluster.led = {DATA[0]: 3, **{tp: cluster.order[tp][0] for tp in DATA[1:]}}
+    assert cluster.order[DATA[0]][0] != 3
+    injected = hit(cluster, "elections:preferred")
+    assert injected.tps == DATA[:1]
+    assert injected.text == f"the preferred leaders of 1 of {len(DATA)} partitions were elected"
+    with pytest.raises(NoTarget, match="each partition whose preferred leader is in sync is led by it"):
+        hit(cluster, "elections:preferred")
+    assert [verb for verb, _ in verbs(cluster)] == ["elect"]
+
+
+def test_shuffle_names_no_broker_that_a_fault_holds_down() -> None:
+    """It is in sync until it is fenced."""
+    for seed in range(10):
+        cluster = Recording(3)
+        stage = stage_of(cluster)
+        roles = run_blocking(cluster.roles())
+        (down,) = hit(cluster, "kill:one@random", stage=stage).nodes
+        aimed = aim(stage, step("elections:shuffle", seed), roles, NAMES)
+        assert aimed.leaders
+        assert down not in aimed.leaders
+
+
+def test_an_election_that_fails_for_one_partition_has_moved_others() -> None:
+    cluster = Recording(3, broken=[("elect", 2)])
+    injected = hit(cluster, "elections:shuffle")
+    assert sum(leaders(cluster)[tp] == node for tp, node in zip(DATA, injected.leaders, strict=True)) == 3
+
+
 def test_an_election_that_moves_nobody_has_no_effect() -> None:
     class Stubborn(Recording):
         async def elect_preferred(self, tps: Sequence[TopicPartition]) -> None:
@@ -341,8 +376,12 @@ def test_an_election_that_moves_nobody_has_no_effect() -> None:
 
 
 def test_an_election_that_fails_is_told() -> None:
+    cluster = Recording(3, broken=[("elect", 2)])
+    cluster.led = {tp: cluster.order[tp][1] for tp in DATA}
     with pytest.raises(ClusterError, match="elect of 2 failed"):
-        hit(Recording(3, broken=[("elect", 2)]), "elections:preferred")
+        hit(cluster, "elections:preferred")
+    with pytest.raises(ClusterError, match="elect of 0 failed"):
+        hit(Recording(3, broken=[("elect", number) for number in range(4)]), "elections:shuffle")
     with pytest.raises(ClusterError, match="reorder of 2 failed"):
         hit(Recording(3, broken=[("reorder", 2)]), "elections:shuffle")
 

@@ -268,7 +268,7 @@ data = tuple(TopicPartition("q", n) for n in range(9))
 roles = Roles(
     ns=0,
     answering=nodes,
-    leaders={tp: 1 for tp in data},
+    leaders={tp: 2 for tp in data},
     isr={tp: (1, 2, 3) for tp in data},
     replicas={tp: (1, 2, 3) for tp in data},
 )

@@ -1,6 +1,7 @@
 """From symbolic targets to nodes."""
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -48,6 +49,24 @@ def test_random_draws_any_node_where_none_answers_unless_it_has_to() -> None:
     assert drawn("random", scene(answering=())) == {Aim(1), Aim(2), Aim(3)}
     with pytest.raises(NoTarget, match="no node answers"):
         find("random", random.Random(0), scene(answering=()), answering=True)
+
+
+def held(down: tuple[int, ...], at: ClusterView) -> ClusterView:
+    return replace(at, down=down)
+
+
+def test_a_node_that_another_fault_holds_down_is_no_target() -> None:
+    """Brokers may still name it, and nothing says of an isolated controller that it is down."""
+    at = held((2, 5), scene(controllers=(4, 5)))
+    for answering in (False, True):
+        assert drawn("random", at, answering=answering) == {Aim(1), Aim(3), Aim(4)}
+        assert {aim.node for aim in drawn("leader", at, answering=answering)} == {1}
+        with pytest.raises(NoTarget, match="controller: node 5, which another fault holds down"):
+            find("controller", random.Random(0), replace(at, roles=replace(at.roles, controller=5)))
+    assert drawn("random", held(NODES[:2], scene(answering=()))) == {Aim(3)}
+    for answering, why in ((False, "other faults hold nodes 1, 2 and 3 down"), (True, "no node answers")):
+        with pytest.raises(NoTarget, match=why):
+            find("random", random.Random(0), held(NODES, scene()), answering=answering)
 
 
 def test_leader_is_one_of_the_workloads_partitions_never_an_internal_ones() -> None:

@@ -286,6 +286,8 @@ STUCK = OSError("stuck")
         ("upgrade:mixed@leader", STUCK, "restart:graceful@leader"),
         ("power:majority@leader", STUCK, "power:majority@leader"),  # logs may have been cut
         ("power:all", NoEffect("nothing was lost"), "kill:all"),
+        ("blink:one@leader", STUCK, "blink:one@leader"),  # of an extension
+        ("blink:one@leader", NoTarget("none"), ""),
         ("restart:rolling", NoTarget("none"), ""),
         ("upgrade:finalize", STUCK, ""),
         ("elections:shuffle", NoEffect("none moved"), ""),
