@@ -43,7 +43,6 @@ ABORTS_COMMIT = {
     "abort_share": 0.9,
     "rate": 100,
 }
-IDLE = {"rate": 0.1, "producers": 1}
 HOLDER = """
 import sys
 from inquest import cluster
@@ -114,8 +113,8 @@ def test_a_test_has_its_cluster_its_faults_and_its_verdict(made: GuidedCluster) 
         (Unknown, {}, "UNKNOWN: no forbidden anomaly found, but "),
         (
             Unmet,
-            IDLE,
-            "REQUIREMENT NOT MET: no forbidden anomaly found, but the run does not meet exercised (",
+            {"require": "reached:fenced"},
+            "REQUIREMENT NOT MET: no forbidden anomaly found, but the run does not meet reached:fenced (",
         ),
     ],
 )
@@ -123,7 +122,7 @@ def test_verdicts_that_are_not_valid_are_told_apart(
     tmp_path: Path, kind: type[NotValid], settings: dict[str, Any], begins: str
 ) -> None:
     with cluster("model", results=str(tmp_path), **{**SMALL, **settings}) as made:
-        with made.faults({NotRecovered: "kill:all", Unmet: "elections:preferred"}.get(kind, "none")):
+        with made.faults("kill:all" if kind is NotRecovered else "none"):
             if kind is Unknown:
                 os.kill(made.pid, signal.SIGKILL)
                 until(lambda: not alive(made.pid), "it lives on")

@@ -71,12 +71,12 @@ def failed(done: Simulated) -> list[str]:
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize(
-    "nemesis", ["elections:preferred", "elections:shuffle", "restart:graceful", "restart:rolling"]
+    "nemesis", ["kill:one,elections:preferred", "elections:shuffle", "restart:graceful", "restart:rolling"]
 )
 def test_a_run_with_moves_on_request_is_clean(nemesis: str, era: str) -> None:
     done = simulate(config(nemesis, era, **(LONG if nemesis == "restart:rolling" else {})))
     assert judged(done).failures == []
-    assert started(done)
+    assert {one.name.partition("@")[0] for one in started(done)} == {*nemesis.split(",")}
 
 
 @pytest.mark.slow
