@@ -45,6 +45,8 @@ RESULTS: dict[State, ResultWord] = {
     "unmet": ResultWord.UNMET,
 }
 """State of a run → its result, as far as the state says it."""
+WORDS = frozenset(ResultWord)
+"""Results that this version knows."""
 FAILING: tuple[State, ...] = ("anomaly", "unknown", "not-recovered", "silent", "unmet")
 """States whose runs later sessions repeat."""
 
@@ -117,8 +119,8 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     judged: it has a verdict. fired: of a control, whether it found all that it has to find (None: no
     control, or no verdict). undecided: how many things the verdict could not decide, whatever it found
     beside them (an exit code says only the worst). unmet: likewise, how many requirements it does not
-    meet. result: the verdict's word (`history.verdict.ResultWord`), "" = no verdict, or a line of an older
-    version. tested: None = a line of an older version.
+    meet. result: the verdict's word (`history.verdict.ResultWord`; of a newer version, one that this
+    one may not know), "" = no verdict, or a line of an older version. tested: None = a line of an older version.
     """
 
     state: State
@@ -173,13 +175,14 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def word(self) -> str:
-        """What the run came to, in a word or two: a `ResultWord`, or a state that no verdict has."""
+        """What the run came to, in a word or two: a `ResultWord`, or a state that no verdict has. Of a result
+        that this version does not know, what the state says."""
         if self.state in ("error", "interrupted"):
             return self.state
         fired = self.state == "valid" and self.fired
         known = self.state == "anomaly" and bool(self.known_bugs)
         said = ResultWord.KNOWN_BUGS if known else ResultWord.CONTROL_FIRED if fired else RESULTS[self.state]
-        return self.result or said
+        return self.result if self.result in WORDS else said
 
     @property
     def open(self) -> list[AnomalyCount]:

@@ -67,10 +67,12 @@ ENDINGS = {
     ExitCode.UNKNOWN: "at least one run could not decide something",
     ExitCode.NOT_RECOVERED: "a cluster did not recover",
     ExitCode.UNMET: "at least one run does not meet what was required",
-    ExitCode.SILENT: "void: a control did not find what it must find, or did not run",
+    ExitCode.SILENT: "a control did not find what it must find",
     ExitCode.HARNESS: "the harness failed",
     ExitCode.INTERRUPTED: "interrupted; the same command resumes it",
 }
+VOID = "void: the canary did not fire or did not run"
+"""The ending, instead of that of its code, where a session proves nothing."""
 BUDGET_MOST_S = 366 * 86_400.0
 _DURATION = re.compile(r"(?:([0-9]{1,9})h)?(?:([0-9]{1,9})m)?(?:([0-9]{1,9})s)?")
 
@@ -106,6 +108,8 @@ def ending(code: ExitCode, session: SoakSession) -> str:
     ran = "1 run" if len(results) == 1 else f"{len(results)} runs"
     untested = code == ExitCode.UNKNOWN and not session.tested
     said = "nothing was tested" if untested else ENDINGS[code]
+    if code == ExitCode.SILENT and session.void:
+        said = VOID
     return f"{ran}: {', '.join(parts) or 'none'}{known}{found}; {said}"
 
 

@@ -241,11 +241,12 @@ def test_runs_have_the_words_of_reports(tmp_path: Path) -> None:
     write(tmp_path, FIRST, [
         (canary(), outcome(fired=True)), (task(seed=1), outcome("anomaly", TORN)),
         (task(seed=2), outcome("error")), (task(seed=3), outcome(result="not exercised")),
-        (task(seed=4), None),
+        (task(seed=4), None), (task(seed=5), outcome(result="a word of a newer version")),
     ])  # fmt: skip
     runs = come_to(tmp_path).shown
     assert sorted(runs["word"]) == [
         "control fired", "control fired", "error", "known bugs only", "not exercised", "under way",
+        "valid",
     ]  # fmt: skip
     shown = page.render(tmp_path)
     for word in (

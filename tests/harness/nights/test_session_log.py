@@ -149,6 +149,31 @@ def test_whether_the_canary_fired(tmp_path: Path, came: RunResult | None, fired:
     assert write(tmp_path, NAME, [(canary(), came)]).fired is fired
 
 
+@pytest.mark.parametrize(
+    ("runs", "said"),
+    [([(canary(), outcome("silent")), (task(), outcome())], "void: the canary did not fire or did not run"),
+     ([(canary(), outcome("error")), (task(), outcome())], "void: the canary did not fire or did not run"),
+     ([(canary(), outcome(fired=True)), (task(preset="acks0"), outcome("silent"))],
+      "a control did not find what it must find")],
+    ids=["silent canary", "canary without a verdict", "silent control of the matrix"],
+)  # fmt: skip
+def test_only_a_session_that_is_void_ends_as_that(tmp_path: Path, runs: list[Run], said: str) -> None:
+    session = write(tmp_path, NAME, runs)
+    assert session.code == ExitCode.SILENT
+    assert ending(ExitCode.SILENT, session).endswith(f"; {said}")
+
+
+@pytest.mark.parametrize(
+    ("came", "word"),
+    [(outcome(result="a word of a newer version"), "valid"), (outcome(result="under way"), "valid"),
+     (outcome("anomaly", LOST, result="anomaly of tomorrow"), "anomaly"), (outcome(result=""), "valid"),
+     (outcome(result="not exercised"), "not exercised"),
+     (outcome("error", result="anomaly"), "error")],
+)  # fmt: skip
+def test_a_word_that_this_version_does_not_know_is_that_of_the_state(came: RunResult, word: str) -> None:
+    assert came.word == word
+
+
 def test_that_a_cluster_did_not_recover_is_no_open_finding() -> None:
     found = AnomalyCount(name="not-recovered", count=1, disallowed=1)
     assert outcome("not-recovered", found).open == []
