@@ -1,6 +1,6 @@
 """`inquest sql`: questions about recorded runs, over one or over a year of nights."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -8,6 +8,9 @@ from core.errors import UsageError
 from core.terminal import printable, say, show
 from harness.cli.verdict import Master
 from history.run_folder import RESULTS
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 ROWS = 200
 
@@ -30,9 +33,6 @@ def sql(
             show(f"{name}: {', '.join(schema.names)}")
         return
     from pyspark.errors import PySparkException
-    from rich.console import Console
-    from rich.table import Column, Table
-    from rich.text import Text
 
     from checkers.engine.spark import spark
     from checkers.engine.spark_workers import interrupted, telling
@@ -46,9 +46,19 @@ def sql(
             if interrupted(error):
                 raise KeyboardInterrupt from None
             raise UsageError(telling(str(error))) from None
-    shown = Table(*(Column(name, overflow="fold") for name in found.column_names))  # whole, however narrow
-    for row in found.slice(0, rows).to_pylist():
-        shown.add_row(*(Text(printable("" if value is None else str(value))) for value in row.values()))
-    Console().print(shown)
+    show_rows(found.slice(0, rows))
     if found.num_rows > rows:
         show(f"the first {rows} rows; --rows shows more")
+
+
+def show_rows(found: "pa.Table") -> None:
+    """An answer as a table on stdout. Its columns may share a name, and all of it is text."""
+    from rich.console import Console
+    from rich.table import Column, Table
+    from rich.text import Text
+
+    headings = (Text(printable(name)) for name in found.column_names)
+    shown = Table(*(Column(heading, overflow="fold") for heading in headings))  # whole, however narrow
+    for row in zip(*(column.to_pylist() for column in found.columns), strict=True):
+        shown.add_row(*(Text(printable("" if value is None else str(value))) for value in row))
+    Console().print(shown)
