@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from core.op import Acknowledgement, Outcome, Phase, TopicPartition
 from harness.report.classes import OF_GROUPS, OF_POLLS, OF_REPLICAS, OF_SEQUENCES, OF_SHARES, OF_TRANSACTIONS
 from harness.report.evidence import exchanges, group_offsets, replicas
-from harness.report.evidence.decisions import AROUND_S, DONE, WrittenPart, of_last_take, parsed
+from harness.report.evidence.decisions import AROUND_S, DONE, WrittenPart, parsed, standing
 from harness.report.evidence.replicas import ReplicaEnds
 from harness.report.traces import Traces
 from history.events import RequestSeen
@@ -75,7 +75,7 @@ def _begins(traces: Traces) -> Iterator[str]:
     if evidence is None or tp is None or any(offset >= 0 for offset in traces.example.offsets):
         return
     first: dict[tuple[int, int], TableRow] = {}
-    for row in of_last_take(evidence.of("batches", tp).to_pylist(), ("base",)):
+    for row in standing(evidence.of("batches", tp).to_pylist()):
         if row["producer_id"] >= 0 and not row["control"]:
             first.setdefault((row["producer_id"], row["producer_epoch"]), row)
     for (producer, epoch), row in itertools.islice(first.items(), OFFSETS_SHOWN):
@@ -292,7 +292,7 @@ def _numbered(traces: Traces) -> list[tuple[int, int, int, int]]:
         return []
     rows = traces.inputs.evidence.of("batches", TopicPartition(topic, int(number)))
     wanted = sorted({offset for offset in traces.example.offsets if offset >= 0})
-    last: list[TableRow] = of_last_take(rows.to_pylist(), ("base",)) if wanted else []
+    last = standing(rows.to_pylist()) if wanted else []
     return [
         (at, row["producer_id"], row["producer_epoch"], row["base_sequence"] + at - row["base"])
         for at in wanted
@@ -404,9 +404,14 @@ def _behind(traces: Traces) -> Iterator[str]:
     tp = parsed(named[1]) if named else None
     if evidence is None or tp is None:
         return
+    batches = evidence.of("batches", tp).to_pylist()
+    last: dict[int, int] = {}
+    for row in [*evidence.table("takes").to_pylist(), *batches]:
+        last[row["node"]] = max(last.get(row["node"], -1), row["take"])
     ends: dict[int, int] = {}
-    for row in of_last_take(evidence.of("batches", tp).to_pylist(), ("node", "base")):
-        ends[row["node"]] = max(ends.get(row["node"], 0), row["last"] + 1)
+    for row in batches:
+        if row["take"] == last[row["node"]]:  # an earlier one may have what was cut off since
+            ends[row["node"]] = max(ends.get(row["node"], 0), row["last"] + 1)
     by: dict[int, list[int]] = defaultdict(list)
     for node, end in sorted(ends.items()):
         by[end].append(node)

@@ -323,6 +323,14 @@ def _by_marker(inputs: Inputs, events: Sequence[tuple[int, TableRow]]) -> list[W
     return found
 
 
+def standing(batches: Sequence[TableRow]) -> list[TableRow]:
+    """Of the batches of a partition, those that were not cut off: each once, as the last take has it, and
+    older ones before its first, which were deleted there."""
+    last = max((row["take"] for row in batches), default=-1)
+    first = min((row["base"] for row in batches if row["take"] == last), default=0)
+    return of_last_take([row for row in batches if row["take"] == last or row["last"] < first], ("base",))
+
+
 def of_last_take(rows: Iterable[TableRow], key: Sequence[str]) -> list[TableRow]:
     """Each record once: copies of nodes agree, or a rule refuses them; the last take has the most."""
     found: dict[tuple[object, ...], TableRow] = {}

@@ -122,15 +122,15 @@ def _commits(
     inputs: Inputs, evidence: Evidence, log: TopicPartition, rows: list[TableRow]
 ) -> Iterator[LoggedCommit]:
     markers = [row for row in evidence.of("control", log).to_pylist() if row["name"] in ("COMMIT", "ABORT")]
-    by: dict[int, list[tuple[int, str]]] = defaultdict(list)
-    for row in of_last_take(markers, ("offset",)):
-        by[row["producer_id"]].append((row["offset"], row["name"]))
+    by: dict[tuple[int, int], list[tuple[int, str]]] = defaultdict(list)
+    for row in of_last_take(markers, ("take", "offset")):  # another take may have what was cut off since
+        by[row["take"], row["producer_id"]].append((row["offset"], row["name"]))
     last = next((row["take"] for row in evidence.table("takes").to_pylist() if row["why"] == END), -1)
     had: dict[tuple[int, int], set[int]] = defaultdict(set)
     for row in rows:
         had[row["offset"], row["committed"]].add(row["node"])
     for row in of_last_take(rows, ("offset", "committed")):
-        mine = by[row["producer_id"]]
+        mine = by[row["take"], row["producer_id"]]
         after = bisect_right(mine, (row["offset"], ""))
         yield LoggedCommit(
             at=inputs.seconds_of_clock(row["timestamp"]),
