@@ -27,7 +27,7 @@ from core.config import recorded_config
 from core.errors import HistoryError
 from core.files import read_small
 from core.op import Acknowledgement, AssignmentKind, CommitKind, End, Isolation, Outcome, Phase
-from core.systems import UNTIMED, KafkaSection
+from core.systems import UNRECORDED, UNTIMED, KafkaSection
 from history import evidence, storage
 from history.reader import History, load
 from history.run_folder import Run
@@ -254,7 +254,7 @@ def _runs(run: Run, _: str) -> Iterator[pa.Table]:
         "duration_s": config.duration_s,
     }
     if _imported(run):
-        row |= dict.fromkeys(("nemesis", "preset", "seed", "brokers", "duration_s"))
+        row |= dict.fromkeys(UNRECORDED)
     if verdict is not None:
         stats = verdict.stats
         counts = {

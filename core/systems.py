@@ -263,6 +263,9 @@ class ExternalSection(Section):
 UNTIMED: Final = frozenset({"verifiable"})
 """Formats of imports that do not say when an op began."""
 
+UNRECORDED: Final = ("nemesis", "preset", "seed", "brokers", "duration_s")
+"""Settings that no recording of another program has: an import has their defaults."""
+
 
 class ImportedSection(Section):
     """What an import read (`sut` imported): `recording import` writes it, `run` refuses it."""

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from core.errors import HistoryError
-from harness.nights.runs import COMBINATION
+from harness.nights.runs import combination
 from harness.nights.session_log import FAILING, Tested
 from harness.nights.shares import records
 from harness.nights.totals import Totals
@@ -72,7 +72,7 @@ def _card(verdict: Verdict, at: str, folder: str, report: str) -> RunCard:
     return RunCard(
         result=verdict.result,
         headline=headlines.of_run(verdict) or verdict.summary,
-        combination=tuple(filter(None, (str(verdict.config.get(name, "")) for name in COMBINATION))),
+        combination=tuple(filter(None, combination(verdict.config).values())),
         tested=msgspec.structs.asdict(Tested.of(verdict.config)),
         at=at,
         report=report,

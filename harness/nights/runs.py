@@ -18,7 +18,7 @@ import pandas as pd
 
 from core.errors import HistoryError
 from core.presets import NamedSettings
-from core.systems import versions
+from core.systems import UNRECORDED, versions
 from harness.nights import session_log as sessions
 from harness.nights.session_log import STATES, Attempt, PlannedRun, RunResult, SoakSession, Tested
 from history.recorded_files import regular
@@ -179,9 +179,16 @@ def _hand_row(results: Path, folder: Path) -> tuple[TableRow, RunResult | None]:
     code, seconds = verdict.exit_code, verdict.stats.get("seconds recorded", math.nan)
     state = STATES.get(code, "error")
     outcome = RunResult.of(verdict, state, code=code, seconds=seconds, folder=folder.name)
-    row |= {"seed": verdict.seed, **{name: str(verdict.config.get(name, "")) for name in COMBINATION}}
+    row |= {"seed": -1 if verdict.config.get("imported") is not None else verdict.seed}
+    row |= combination(verdict.config)
     row |= msgspec.structs.asdict(Tested.of(verdict.config))
     return row | _result(outcome), outcome
+
+
+def combination(config: NamedSettings) -> dict[str, str]:
+    """The combination of a run; "" = it has none of these: an import has the default of a setting."""
+    unknown = UNRECORDED if config.get("imported") is not None else ()
+    return {name: "" if name in unknown else str(config.get(name, "")) for name in COMBINATION}
 
 
 def _begun(folder: Path) -> str:

@@ -119,8 +119,8 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     judged: it has a verdict. fired: of a control, whether it found all that it has to find (None: no
     control, or no verdict). undecided: how many things the verdict could not decide, whatever it found
     beside them (an exit code says only the worst). unmet: likewise, how many requirements it does not
-    meet. result: the verdict's word (`history.verdict.ResultWord`; of a newer version, one that this
-    one may not know), "" = no verdict, or a line of an older version. tested: None = a line of an older version.
+    meet. result: the verdict's word (`history.verdict.ResultWord`, or one of a newer version), "" = no
+    verdict, or a line of an older version. tested: None = a line of an older version.
     """
 
     state: State

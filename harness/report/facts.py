@@ -94,8 +94,9 @@ def _instead(traces: Traces) -> Iterator[str]:
     rows = [row for row in history.reads({tp: {"offset": {offset}}}) if row.value not in example.values]
     final = [row for row in rows if history.op(row.op).phase == Phase.FINAL]
     for row in final[:1]:
-        other = f"record {value_text(row.value)} of {history.client(row.value >> 32)}"
-        yield f"the final reads found {other} at offset {offset}"
+        senders = {sent.process for sent in history.sends({tp: {"value": {row.value}}})}
+        of = f" of {history.client(senders.pop())}" if len(senders) == 1 else ""
+        yield f"the final reads found record {value_text(row.value)}{of} at offset {offset}"
 
 
 def _acknowledged(traces: Traces, ends: ReplicaEnds, passed: Sequence[str]) -> Iterator[str]:

@@ -37,7 +37,8 @@ def render(verdict: Verdict) -> str:
         "",
         " · ".join(f"{term}: {escaped(value)}" for term, value in tested.described(verdict)),
         "",
-        f"Run {_code(verdict.run)}, seed {verdict.seed}"
+        f"Run {_code(verdict.run)}"
+        + (f", seed {verdict.seed}" if verdict.config.get("imported") is None else "")
         + (", interrupted before its end." if verdict.interrupted else "."),
         "",
     ]

@@ -12,7 +12,7 @@ from io import BytesIO
 from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 from junitparser.junitparser import FinalResult, SystemOut
 
-from core.systems import report_title
+from core.systems import UNRECORDED, report_title
 from harness.report import repetition, wording
 from history.verdict import NOT_RECOVERED, CheckResult, Verdict
 
@@ -43,7 +43,8 @@ def _text(value: str) -> str:
 
 
 def _properties(verdict: Verdict) -> dict[str, str]:
-    return {
+    left_out = UNRECORDED if verdict.config.get("imported") is not None else ()
+    found: dict[str, str] = {
         "verdict": wording.state(verdict).word,
         "seed": str(verdict.seed),
         "exit_code": str(verdict.exit_code),
@@ -55,6 +56,7 @@ def _properties(verdict: Verdict) -> dict[str, str]:
         "system": report_title(verdict.config),
         "repeat": verdict.repro,
     }
+    return {name: value for name, value in found.items() if name not in left_out}
 
 
 def _case(kind: str, name: str, result: FinalResult | None = None, seconds: float = 0.0) -> TestCase:

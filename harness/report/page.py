@@ -171,6 +171,7 @@ def _context(inputs: Inputs) -> dict[str, object]:
         "state": wording.state(verdict),
         "recovery": recovery(verdict, inputs.events),
         "contradiction": wording.contradiction(verdict),
+        "configuration": tested.configuration(verdict.config),
         "tested": tested.described(verdict) + shrunk(inputs.run),
         "anomalies": wording.ranked(verdict),
         "permitted": [name for name, one in wording.ranked(verdict) if not one.disallowed],

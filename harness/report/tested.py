@@ -16,6 +16,18 @@ COMMITS = {
 PROMISES = {"transaction": "exactly once", "after": "at least once", "before": "at most once"}
 """By `commit`: what the user says of an application."""
 ACKS = {0: "0 (none)", 1: "1 (leader only)", -1: "all"}
+ASSUMED = (
+    "imported", "acks", "idempotent", "isolation", "min_insync_replicas", "replication_factor",
+    "unclean_leader_election", "broker_settings", "topic_settings", "client_settings",
+)  # fmt: skip
+"""Settings that the verdict about an import rests on, where the recording does not say it."""
+
+
+def configuration(config: NamedSettings) -> NamedSettings:
+    """The settings that the run had; of an import, which has defaults of all, only those that it assumed."""
+    if config.get("imported") is None:
+        return config
+    return {name: value for name, value in config.items() if name in ASSUMED}
 
 
 def described(verdict: Verdict) -> list[tuple[str, str]]:
