@@ -6,6 +6,8 @@ cluster        What a system under test offers: `Cluster`.
 config         RunConfig: everything that defines a run, seed included.
 consumer_protocol  Subscriptions and assignments of Kafka's consumers, version 0, which group
                coordinators pass on.
+dead_letters   Dead-letter queues of share groups: Kafka's names, and what a history says of a
+               letter.
 errors         Errors that end a command with one sentence, and the exit codes of
                `inquest`.
 extensions     Workloads, nemeses and checks of files that a user names, and of packages.

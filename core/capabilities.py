@@ -6,7 +6,7 @@ nemesis names the ones it needs, and a system without one is refused before the 
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Final, Protocol, runtime_checkable
+from typing import Final, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 
@@ -262,17 +262,35 @@ ShareOffsets = Mapping[tuple[str, TopicPartition], int]
 share-partition start offset)."""
 
 
+class DeadLetter(NamedTuple):
+    """A record of a dead-letter queue (KIP-1191): `group` archived the record at `offset` of `tp` after
+    `times` deliveries, as its headers say. payload: of that record, None = it was not copied. place: where
+    the letter stands."""
+
+    group: str
+    tp: TopicPartition
+    offset: int
+    times: int
+    payload: bytes | None
+    place: tuple[TopicPartition, int]
+
+
 @runtime_checkable
 class SharesGroups(Protocol):
     """It has share groups (KIP-932). No fault needs it: a workload does."""
 
     async def configure_groups(self, settings: Mapping[str, Mapping[str, str]]) -> None:
-        """Set what share groups have settings for; returns when all brokers know them. Raises ClusterError;
-        ConfigError, where the cluster has no share groups."""
+        """Set what share groups have settings for; returns when all brokers know them. Where a group has a
+        dead-letter queue, the cluster is made to have some. Raises ClusterError; ConfigError, where the
+        cluster has no share groups, or no such queues."""
 
     async def share_offsets(self, groups: Sequence[str], tps: Sequence[TopicPartition]) -> ShareOffsets:
         """What the coordinators of share groups say. Bounded, never raises; what could not be asked is left
         out."""
+
+    async def dead_letters(self, topic: str) -> Sequence[DeadLetter]:
+        """What is in a dead-letter queue, in the order of its partitions and offsets. Raises ClusterError,
+        where it could not be read to its end."""
 
 
 @runtime_checkable

@@ -140,6 +140,9 @@ class RunConfig(_Sectioned):
     abort_share: float = Field(default=0.15, ge=0, le=1)
     renew_share: float = Field(default=0, ge=0, le=1)
     """Share of acquired records whose locks members of a share group renew instead (KIP-1222)."""
+    dead_letters: bool = False
+    """The share group has a dead-letter queue (KIP-1191; Kafka 4.4): a topic to which brokers write what it
+    archives."""
     acks: Literal[0, 1, -1] = -1
     idempotent: bool = True
     isolation: Isolation = Isolation.READ_COMMITTED

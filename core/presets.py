@@ -31,6 +31,7 @@ SHARE_BROKERS: Final[dict[str, str]] = {
     "group.share.delivery.count.limit": "10",
     "share.coordinator.state.topic.num.partitions": "5",
 }
+SHARE_LIMIT: Final = SHARE_BROKERS | {"group.share.delivery.count.limit": "2"}
 SHARE: Final[NamedSettings] = {
     "workload": "share",
     "client_settings": {},
@@ -198,7 +199,9 @@ PRESETS: dict[str, NamedSettings] = {
     # where its members may have been given it unseen as often as it may be, nothing is known of it.
     "share": SHARE,
     # Its records come to the limit.
-    "share-limit": SHARE | {"broker_settings": SHARE_BROKERS | {"group.share.delivery.count.limit": "2"}},
+    "share-limit": SHARE | {"broker_settings": SHARE_LIMIT},
+    # What it archives, rejected or come to the limit, brokers write to a dead-letter queue (Kafka 4.4).
+    "dead-letters": SHARE | {"broker_settings": SHARE_LIMIT, "dead_letters": True},
     # No control: what it finds (KAFKA-15591, without any fault) is forbidden, known and not fixed in
     # the versions that can be run today.
     "fresh-topic": {"workload": "fresh-topic", "nemesis": "none"},

@@ -218,6 +218,20 @@ class ShareOffsetsListed(msgspec.Struct, frozen=True, kw_only=True, tag="share-o
     rows: tuple[tuple[str, str, int, int], ...]
 
 
+class DeadLettersListed(msgspec.Struct, frozen=True, kw_only=True, tag="dead-letters", tag_field="event"):
+    """What was in the dead-letter queue of share groups after the listing of their offsets (KIP-1191): rows
+    (group, topic, partition, offset and delivery count of the record, its value, partition and offset of the
+    letter). why: what is missing, "" = nothing.
+
+    Value: `core.dead_letters.HEADERS_ONLY`, where the record was not copied; `ANOTHER`, where what was copied
+    is no record of that partition.
+    """
+
+    ns: int
+    rows: tuple[tuple[str, str, int, int, int, int, int, int], ...]
+    why: str = ""
+
+
 class JournalsListed(msgspec.Struct, frozen=True, kw_only=True, tag="journals", tag_field="event"):
     """All clients have ended; these processes have a journal. Recordings of earlier versions have no list."""
 
@@ -294,6 +308,7 @@ Event = (
     | Recovered
     | BoundsListed
     | ShareOffsetsListed
+    | DeadLettersListed
     | EvidenceMissing
     | JournalsListed
     | WorkerLost

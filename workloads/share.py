@@ -16,14 +16,18 @@ from dataclasses import replace
 
 from core.client_settings import SessionSpec
 from core.config import RunConfig
+from core.dead_letters import COPIED
+from core.dead_letters import TOPIC as TOPIC_OF_LETTERS
 from core.generator import Pace, Planned, Slot, first_contact
 from core.op import Acknowledge, Acquire, Isolation, Op, Subscribe
 from workloads.specs import consumer, count_of, fillers, filling, reach, transactional
 
-SETTINGS = ("home_producers", "renew_share")
+SETTINGS = ("home_producers", "renew_share", "dead_letters")
 PRESET = "share"
 TOPIC = "share"
 GROUP = "share-group"
+DEAD_LETTERS = "dlq.share"
+"""Its dead-letter queue; Kafka's default prefix of such names."""
 MEMBERS_MIN = 4
 LOCK_MS = 2000
 """How long a member may hold a record (`share.record.lock.duration.ms`)."""
@@ -51,6 +55,8 @@ def share_groups(config: RunConfig) -> dict[str, dict[str, str]]:
         "share.isolation.level": "read_committed" if committed else "read_uncommitted",
         "share.record.lock.duration.ms": f"{LOCK_MS}",
     }
+    if config.dead_letters:
+        settings |= {TOPIC_OF_LETTERS: DEAD_LETTERS, COPIED: "true"}
     return {GROUP: settings}
 
 

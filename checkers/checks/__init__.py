@@ -7,6 +7,7 @@ compaction      Keys of compacted topics that were deleted and are back.
 consistency     Offsets that hold several records.
 copy_order      Copies of two inputs of one key that stand the other way round.
 cycles          Dependency cycles over all partitions, and records read before they were sent.
+dead_letters    What a share group wrote to its dead-letter queue.
 durability      What was committed and is not in the log.
 exactly_once    Inputs that a group copied twice, or never.
 fencing         What a process wrote after another had taken its transactional id over.
@@ -34,6 +35,7 @@ from checkers.checks import (
     consistency,
     copy_order,
     cycles,
+    dead_letters,
     durability,
     exactly_once,
     fencing,
@@ -69,6 +71,7 @@ CHECKS: Final[dict[str, Check]] = {
     "copy-order": copy_order.CHECK,
     "group-delivery": group_delivery.CHECK,
     "share-groups": share_groups.CHECK,
+    "dead-letters": dead_letters.CHECK,
     "fencing": fencing.CHECK,
     "cycles": cycles.CHECK,
     "recovery": recovery.CHECK,

@@ -270,24 +270,29 @@ def _skipped(
     and a disturbance any number.
     """
     start = groups.starts.get(p.tp, 0)
-    final = np.flatnonzero((p.reads["phase"] == FINAL) & (p.reads["isolation"] == RC))
-    final = final[(p.reads["offset"][final] < start) & (p.writer[final] >= 0)]
-    if not len(final) or p.known.removed or not p.given_from_all or p.known.share is None:
-        return
-    order = final[np.argsort(p.reads["offset"][final], kind="stable")]
-    offsets, first = np.unique(p.reads["offset"][order], return_index=True)
-    for offset, row in zip(offsets.tolist(), order[first].tolist(), strict=True):
+    for offset, row in passed(p, start):
         life = lives.get(offset, Life())
         if any(said.ends and said.outcome is not Outcome.FAIL for said in life.said):
             continue
-        most = max((one.times for one in life.deliveries), default=0)
         sent_ns = int(p.sends["invoke_ns"][p.writer[row]])
-        unseen = sum(of == group and end > sent_ns for of, end in groups.ended.values())
-        if most + unseen >= groups.most or not groups.calm(sent_ns, OPEN):
+        if groups.given_at_most(group, life, sent_ns) >= groups.most or not groups.calm(sent_ns, OPEN):
             continue
-        records = tuple(_shown(p.tp, offset, one) for one in life.deliveries[-1:])
-        found = Skip(key=(p.tp, group, offset), records=records or (p.got(row),), start=start, most=most)
+        records = tuple(_shown(p.tp, offset, one) for one in life.deliveries[-1:]) or (p.got(row),)
+        most = max((one.times for one in life.deliveries), default=0)
+        found = Skip(key=(p.tp, group, offset), records=records, start=start, most=most)
         result.add(SKIP, [found], p.known.windows.ever(p.tp, *OF_SHARES))
+
+
+def passed(p: KernelView, start: int) -> Iterator[tuple[int, int]]:
+    """Offsets below the start offset of a group at which there are records of the run, with a read of each;
+    none where records may have been removed."""
+    final = np.flatnonzero((p.reads["phase"] == FINAL) & (p.reads["isolation"] == RC))
+    final = final[(p.reads["offset"][final] < start) & (p.writer[final] >= 0)]
+    if p.known.removed or not p.given_from_all:
+        return
+    order = final[np.argsort(p.reads["offset"][final], kind="stable")]
+    offsets, first = np.unique(p.reads["offset"][order], return_index=True)
+    yield from zip(offsets.tolist(), order[first].tolist(), strict=True)
 
 
 _LASTING: Final = (

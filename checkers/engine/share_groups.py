@@ -15,7 +15,15 @@ from checkers.windows import FOREVER, SLACK_NS, Span, Windows
 from core.config import RunConfig
 from core.op import Acknowledgement, Outcome
 from history.columns import Columns, by_tp
-from history.events import Event, FaultHealed, FaultStarted, NodeEnded, RolesSeen, ShareOffsetsListed
+from history.events import (
+    DeadLettersListed,
+    Event,
+    FaultHealed,
+    FaultStarted,
+    NodeEnded,
+    RolesSeen,
+    ShareOffsetsListed,
+)
 from history.tables import OPEN, TableRow
 from workloads.registry import WORKLOADS
 
@@ -60,6 +68,16 @@ class Said(NamedTuple):
     def stored(self) -> bool:
         """It was answered when something was stored: a renewal stores nothing."""
         return self.kind is not Acknowledgement.RENEW and self.outcome is Outcome.OK
+
+
+class Letter(NamedTuple):
+    """A record of a dead-letter queue, at `offset` of its `partition`. times: how often the record that it is
+    of was delivered, as it says. value: of that record, or as in `core.dead_letters`."""
+
+    times: int
+    value: int
+    partition: int
+    offset: int
 
 
 class Replaced(NamedTuple):
@@ -112,7 +130,8 @@ class RunShareGroups:
     on record. disturbed: when a lock may have been lost, or a count begun again. replaced: by partition, when
     a leader that was replaced may not have heard of it, in order. ended: process -> when it ended, of members
     of the group of that number. lock_ns, most: how long a member may hold a record, and how often one is
-    delivered at most.
+    delivered at most. letters: by partition and offset, what the dead-letter queue of the only share group
+    has of the record there; None = it has none, or what it holds is not on record.
     """
 
     groups: Sequence[int]
@@ -124,6 +143,7 @@ class RunShareGroups:
     ended: Mapping[int, tuple[int, int]]
     lock_ns: int
     most: int
+    letters: Mapping[int, Mapping[int, Sequence[Letter]]] | None = None
 
     def lives(self, tp: int) -> Iterator[tuple[int, dict[int, Life]]]:
         """Group -> offset -> what happened to the record there. One that gave nothing there is among them."""
@@ -142,6 +162,12 @@ class RunShareGroups:
                 life.deliveries.sort(key=lambda one: (one.done_ns, one.op))
                 life.said.sort(key=lambda one: (one.done_ns, one.op))
         yield from sorted(found.items())
+
+    def given_at_most(self, group: int, life: Life, sent_ns: int) -> int:
+        """How often the record may have been delivered by what is on record, while nothing was disturbed:
+        each member that ended since it was sent may have been given it unseen."""
+        unseen = sum(of == group and end > sent_ns for of, end in self.ended.values())
+        return max((one.times for one in life.deliveries), default=0) + unseen
 
     def calm(self, since: int, until: int) -> bool:
         """Nothing can have taken a lock or a count away in between."""
@@ -190,6 +216,7 @@ def share_groups(
         ended={one: (group, end) for one, group, end in ends if group >= 0},
         lock_ns=1_000_000 * min(locks, default=LOCK_MS),
         most=int(config.broker_settings.get(LIMIT, MOST_DELIVERIES)),
+        letters=_letters(named, events),
     )
 
 
@@ -199,6 +226,31 @@ def _starts(named: Mapping[int, tuple[str, int]], events: Sequence[Event]) -> di
         return {}
     offsets = {(topic, number): offset for _, topic, number, offset in rows}
     return {tp: offsets[name] for tp, name in named.items() if name in offsets}
+
+
+def _letters(
+    named: Mapping[int, tuple[str, int]], events: Sequence[Event]
+) -> dict[int, dict[int, list[Letter]]] | None:
+    """Those of the run's partitions; under -1 those of others."""
+    listings = [event for event in events if isinstance(event, DeadLettersListed)]
+    if not listings or lost_letters(events):
+        return None
+    tps = {name: tp for tp, name in named.items()}
+    found: dict[int, dict[int, list[Letter]]] = {}
+    for _, topic, number, offset, times, value, place, at in listings[0].rows:
+        of_tp = found.setdefault(tps.get((topic, number), -1), {})
+        of_tp.setdefault(offset, []).append(Letter(times, value, place, at))
+    return found
+
+
+def lost_letters(events: Sequence[Event]) -> str:
+    """Why it is not known what the dead-letter queue of a run holds, "" = it is, or it has none."""
+    listings = [event for event in events if isinstance(event, DeadLettersListed)]
+    groups = {row[0] for event in listings for row in event.rows}
+    groups |= {row[0] for event in events if isinstance(event, ShareOffsetsListed) for row in event.rows}
+    if len(listings) > 1 or (listings and len(groups) > 1):
+        return "several share groups have dead-letter queues"
+    return next((event.why for event in listings if event.why), "")
 
 
 def _disturbed(events: Sequence[Event], looks: Sequence[RolesSeen]) -> Iterator[Span]:

@@ -11,6 +11,7 @@ import numpy as np
 from checkers.engine.check import Tally
 from checkers.engine.findings import FINAL
 from history.columns import Array, numbers
+from history.events import DeadLettersListed
 from history.reader import History
 from history.tables import NO_PRODUCER
 
@@ -74,6 +75,11 @@ class Held:
         return len(self._column("deliveries", "group")) > 0
 
     @property
+    def dead_lettered(self) -> bool:
+        """A share group with a dead-letter queue gave a record to a member."""
+        return self.shared and any(isinstance(event, DeadLettersListed) for event in self.history.events)
+
+    @property
     def copied(self) -> bool:
         """A member of a group may send what it was given: it reads, and produces."""
         group, acks = self._column("processes", "group"), self._column("processes", "acks")
@@ -102,6 +108,7 @@ SUBJECTS: Final[Mapping[str, tuple[str, Callable[[Held], bool]]]] = {
     "offsets": ("no offset was committed or asked for", lambda held: held.committed_offset),
     "groups": ("no member of a group was given a record", lambda held: held.group_read),
     "shares": ("no share group delivered a record", lambda held: held.shared),
+    "dead letters": ("no share group has a dead-letter queue", lambda held: held.dead_lettered),
     "copies": ("no member of a group produces", lambda held: held.copied),
     "applications": (
         "no application copied several records of one partition to one",

@@ -3,6 +3,7 @@
 addresses     Addresses of one cluster: ports on the host's loopback, a private subnet and
               ports in it; and its id.
 admin         Questions to chosen brokers by Kafka's raw protocol.
+dead_letters  Reads the dead-letter queue of share groups to its end.
 endpoint      Where clients reach brokers behind Kafka's protocol.
 node_ends     The ends of nodes that the run had not asked for: each is seen once,
               and no new start hides one.

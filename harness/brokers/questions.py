@@ -3,9 +3,10 @@ its brokers run."""
 
 from collections.abc import Callable, Mapping, Sequence
 
-from core.capabilities import ShareOffsets
+from core.capabilities import DeadLetter, ShareOffsets
 from core.cluster import OpenTransaction, Roles
 from core.op import Isolation, TopicPartition
+from harness.brokers import dead_letters
 from harness.brokers.admin import (
     broker_views,
     deletions,
@@ -102,6 +103,11 @@ class AskedBrokers:
     async def share_offsets(self, groups: Sequence[str], tps: Sequence[TopicPartition]) -> ShareOffsets:
         """See `SharesGroups`; within 6 s a group."""
         return share_groups.offsets(self.admin, groups, tps)
+
+    async def dead_letters(self, topic: str) -> Sequence[DeadLetter]:
+        """See `SharesGroups`; within a minute. Raises: ClusterError."""
+        servers = ",".join(map(str, self.admin.addresses.values()))
+        return dead_letters.read({"bootstrap.servers": servers}, topic)
 
     async def throttle(self, node: int, tps: Sequence[TopicPartition], rate: int) -> None:
         """See `Throttleable`. Raises: ClusterError."""

@@ -32,6 +32,8 @@ from workloads.registry import workload_of_run
 
 SHARING: Final = "4.1"
 """The first line with share groups that are not an experiment."""
+DEAD_LETTERS: Final = "4.4"
+"""The first line whose share groups have dead-letter queues (KIP-1191)."""
 IDEMPOTENCE: Final = "0.11.0"
 """The first line with idempotent producers and transactions (KIP-98)."""
 DIRECTORIES: Final = {"kraft": "3.7", "zookeeper": "1.0"}
@@ -125,9 +127,13 @@ def _capabilities(config: RunConfig) -> frozenset[type]:
 
 def _share_groups(config: RunConfig) -> str:
     its = config.section(KafkaSection)
-    if is_since(its.version, SHARING):
-        return ""
-    return f"workload {config.workload}: Kafka {its.version} has no share groups; 4.1 and later have"
+    if not is_since(its.version, SHARING):
+        return (
+            f"workload {config.workload}: Kafka {its.version} has no share groups; {SHARING} and later have"
+        )
+    if config.dead_letters and not is_since(its.version, DEAD_LETTERS):
+        return f"dead_letters: Kafka {its.version} has no dead-letter queues; {DEAD_LETTERS} and later have"
+    return ""
 
 
 KAFKA: Final = Backend(

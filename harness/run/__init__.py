@@ -10,6 +10,7 @@ planning         What a run is to do, before anything is started.
 program          The phases of a run, written once.
 progress         What a person sees during a run: lasting lines, and one status line on a terminal.
 recovery         When a run is warm, and when a cluster has recovered.
+share_groups     The share groups of a run: what they need before, and what is recorded of them after.
 
 Phases: set-up → warm-up → faults → heal → recover → quiesce → final reads → collect → seal.
 

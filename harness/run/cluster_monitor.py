@@ -27,7 +27,8 @@ ENDS_S = 2.0
 @dataclass(slots=True)
 class ClusterMonitor:
     """write: takes events, from any thread. data: the data partitions known so far. topics: of the run;
-    None = all that there are. epochs: whether leader epochs are written down, too."""
+    None = all that there are. epochs: whether leader epochs are written down, too. apart: topics that are no
+    data of the workload's."""
 
     cluster: Cluster
     runtime: Runtime
@@ -36,6 +37,7 @@ class ClusterMonitor:
     topics: frozenset[str] | None = None
     ends_s: float = ENDS_S
     epochs: bool = False
+    apart: frozenset[str] = frozenset()
     roles: Roles = field(default_factory=lambda: Roles(ns=0))
     """The newest look at the leaders."""
     ended: list[NodeEnd] = field(default_factory=list)
@@ -54,7 +56,7 @@ class ClusterMonitor:
     @property
     def tps(self) -> tuple[TopicPartition, ...]:
         """The data partitions, sorted: the workload's, and those of every other topic that was ever seen
-        except internal ones (`__…`)."""
+        except internal ones (`__…`) and those apart."""
         with self._lock:
             return tuple(sorted(self.data))
 
@@ -105,7 +107,8 @@ class ClusterMonitor:
 
     def _take(self, roles: Roles) -> None:
         with self._lock:
-            self.data.update(tp for tp in roles.leaders if not internal(tp.topic))
+            seen = (tp for tp in roles.leaders if not internal(tp.topic))
+            self.data.update(tp for tp in seen if tp.topic not in self.apart)
         self.roles = roles
 
     async def _look_at_roles(self) -> None:

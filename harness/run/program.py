@@ -11,7 +11,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from core.capabilities import Linked, SharesGroups, Wired, WiredBetween
+from core.capabilities import Linked, Wired, WiredBetween
 from core.cluster import PROGRAM_LOST, SENT, Cluster
 from core.errors import ClusterError, ConfigError
 from core.op import Phase, TopicPartition
@@ -21,6 +21,7 @@ from core.systems import ExternalSection
 from harness.clients.database import Store
 from harness.clients.pool import ClientPool, Loss
 from harness.clients.worker import FINAL_LEVELS
+from harness.run import share_groups
 from harness.run.cluster_monitor import ClusterMonitor
 from harness.run.faults import Faults
 from harness.run.guide import Guide
@@ -114,7 +115,10 @@ class RunProgram:
     def __post_init__(self) -> None:
         plan, cluster, runtime = self.plan, self.cluster, self.runtime
         shares = bool(plan.workload.share_groups(plan.config))
-        self._monitor = ClusterMonitor(cluster, runtime, self._write, set(plan.names.data), epochs=shares)
+        data, apart = set(plan.names.data), share_groups.queues(plan)
+        self._monitor = ClusterMonitor(
+            cluster, runtime, self._write, data, epochs=shares, apart=frozenset(apart)
+        )
         if not self.guide.alone:
             self._monitor.topics = frozenset(tp.topic for tp in plan.names.data)
         self._stop_faults = runtime.signal()
@@ -186,9 +190,7 @@ class RunProgram:
         for topic, partitions in self.plan.workload.topics(self.plan.config).items():
             replication = self.plan.config.replication_factor
             await self.cluster.create_topic(topic, partitions, replication, settings)
-        if groups := self.plan.workload.share_groups(self.plan.config):
-            assert isinstance(self.cluster, SharesGroups), "its backend says that it has share groups"
-            await self.cluster.configure_groups(groups)
+        await share_groups.configure(self.cluster, self.plan)
         self.runtime.hold_interrupts()
         self._monitor.start()
 
@@ -352,11 +354,10 @@ class RunProgram:
             except ClusterError as error:
                 self._break(str(error))
         self._write(bounds)
-        groups = tuple(self.plan.workload.share_groups(self.plan.config))
-        if groups and isinstance(self.cluster, SharesGroups):
-            found = await self.cluster.share_offsets(groups, self._monitor.tps)
-            listed = tuple(sorted((group, *tp, offset) for (group, tp), offset in found.items()))
-            self._write(ev.ShareOffsetsListed(ns=self._now(), rows=listed))
+        async for event in share_groups.listed(
+            self.cluster, self.plan, self.started.run, self._monitor.tps, self._now
+        ):
+            self._write(event)
         if (tps := open_ends(bounds.rows)) and not self._cut_short():
             rows = tuple(await self.cluster.open_transactions(tps))
             self._write(ev.TransactionsOpen(ns=self._now(), rows=rows))

@@ -10,6 +10,7 @@ from typing import Final
 from kio.schema.describe_share_group_offsets.v0.response import DescribeShareGroupOffsetsResponse
 from kio.schema.errors import ErrorCode
 
+from core import dead_letters
 from core.op import TopicPartition
 from harness.brokers.admin import broker_views
 from harness.brokers.admin.connection import BrokerConnection, Brokers
@@ -30,7 +31,8 @@ def configure(brokers: Brokers, settings: Settings, within_s: float) -> None:
 
     Raises: ConfigError, where its brokers have no share groups; ClusterError: refused, or late.
     """
-    enable(brokers, FEATURE, 1)
+    queues = any(its.get(dead_letters.TOPIC) for its in settings.values())
+    enable(brokers, FEATURE, dead_letters.FEATURE_LEVEL if queues else 1)
     broker_views.anywhere(brokers, partial(alter, GROUP, settings), within_s)
 
     def known() -> None:

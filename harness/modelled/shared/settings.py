@@ -121,9 +121,11 @@ def refused_settings(config: RunConfig, era: str, mutant: str) -> str:
 
 def share_groups(config: RunConfig, era: str) -> str:
     """Why modelled brokers of this era have no share groups, "" = they have some."""
-    if ERAS[era].share_groups:
-        return ""
-    return f"workload {config.workload}: era {era} has no share groups; 4.1 and later have"
+    if not ERAS[era].share_groups:
+        return f"workload {config.workload}: era {era} has no share groups; 4.1 and later have"
+    if config.dead_letters:
+        return "dead_letters: the model's share groups have no dead-letter queues"
+    return ""
 
 
 def share_settings(settings: Settings) -> dict[str, str]:

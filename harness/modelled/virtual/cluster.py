@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from core.capabilities import (
     Cut,
+    DeadLetter,
     Growable,
     Listener,
     Reassignable,
@@ -226,6 +227,10 @@ class SimulatedCluster(Administered):
                     start = state.at(group, tp)[1].start
                     found[group, tp] = max(start, found.get((group, tp), 0))
         return found
+
+    async def dead_letters(self, topic: str) -> Sequence[DeadLetter]:
+        """See `SharesGroups`: the model's share groups have no such queues."""
+        raise ClusterError(f"the simulated cluster has no dead-letter queue {topic}")
 
     async def open_transactions(self, tps: Sequence[TopicPartition]) -> list[OpenTransaction]:
         """Transactions that are open in the leaders' logs."""

@@ -54,7 +54,7 @@ def test_jepsen_a_clean_history_is_valid_and_says_what_was_not_judged(tmp_path: 
     lacks = {name for name, why in idle.items() if why == NOT_ON_RECORD}
     of_groups = {"group-offsets", "group-delivery", "exactly-once", "copy-order", "fencing"}
     assert lacks == {"stability", "recovery", "compaction", *of_groups}
-    assert idle.keys() - lacks == {"atomicity", "share-groups"}  # no transaction, no share group
+    assert idle.keys() - lacks == {"atomicity", "share-groups", "dead-letters"}
 
 
 @pytest.mark.parametrize(

@@ -76,6 +76,7 @@ def test_a_clean_run_is_valid_and_every_check_says_so(tmp_path: Path) -> None:
     idle = {name: c.why for name, c in verdict.checks.items() if c.status == "unasked"}
     assert idle == {
         "share-groups": "nothing to judge: no share group delivered a record",
+        "dead-letters": "nothing to judge: no share group has a dead-letter queue",
         "compaction": "nothing to judge: compaction removed no committed record",
         "atomicity": "nothing to judge: no transaction sent a record",
         "poll-order": "nothing to judge: no client was given a record before the final reads",
@@ -501,6 +502,7 @@ def test_which_findings_rest_on_what_a_recording_does_not_show() -> None:
         *("lost-write", "resurrected-key", "unseen", "torn-txn", "phantom-read", "phantom-commit"),
         *("poll-skip", "int-poll-skip", "nonmonotonic-poll", "offset-commit-regression"),
         *("eos-loss", "eos-uncommitted", "group-duplicate", "group-skip", "share-two-holders", "share-skip"),
+        *("dead-letter-lost", "dead-letter-unearned", "dead-letter-of-nothing"),
     }
 
 

@@ -1,0 +1,77 @@
+"""Reads the dead-letter queue of share groups (KIP-1191) from its beginning to its present end."""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from typing import Final
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message
+from confluent_kafka import TopicPartition as Place
+
+from core.capabilities import DeadLetter
+from core.dead_letters import HEADER
+from core.errors import ClusterError
+from core.op import TopicPartition
+
+READ_S: Final = 60.0
+ASK_S: Final = 10.0
+POLL_S: Final = 0.5
+POLLED: Final = 1000
+
+
+def read(args: Mapping[str, object], topic: str) -> Sequence[DeadLetter]:
+    """Its letters. args: settings of librdkafka that reaching the cluster takes.
+
+    Raises: ClusterError, where that takes longer than a minute, or a record there is no letter.
+    """
+    own = {"group.id": "inquest-dead-letters", "enable.auto.commit": False, "enable.partition.eof": False}
+    with closing(Consumer({**args, **own})) as consumer:
+        try:
+            return [*_letters(consumer, topic)]
+        except KafkaException as error:
+            raise ClusterError(f"the dead letters in {topic} could not be read: {error}") from error
+
+
+def _letters(consumer: Consumer, topic: str) -> Iterator[DeadLetter]:
+    until = time.monotonic() + READ_S
+    partitions = consumer.list_topics(topic, ASK_S).topics[topic].partitions
+    ends = {number: _end(consumer, Place(topic, number)) for number in sorted(partitions)}
+    for number, end in ends.items():
+        consumer.assign([Place(topic, number, OFFSET_BEGINNING)])
+        at: int = -1 if end else end
+        while at < end - 1:
+            if time.monotonic() > until:
+                raise ClusterError(f"the dead letters in {topic} could not be read within {READ_S:.0f} s")
+            for message in consumer.consume(POLLED, timeout=POLL_S):
+                if (error := message.error()) is not None:
+                    raise KafkaException(error)
+                at = message.offset() or 0
+                if at < end:
+                    yield _letter(TopicPartition(topic, number), at, message)
+
+
+def _end(consumer: Consumer, place: Place) -> int:
+    return int(consumer.get_watermark_offsets(place, ASK_S)[1])
+
+
+def _letter(tp: TopicPartition, offset: int, message: Message) -> DeadLetter:
+    payload = message.value()
+    try:
+        said = {
+            name.removeprefix(HEADER): _text(value) for name, value in dict(message.headers() or {}).items()
+        }
+        return DeadLetter(
+            group=said["group"],
+            tp=TopicPartition(said["topic"], int(said["partition"])),
+            offset=int(said["offset"]),
+            times=int(said["delivery.count"]),
+            payload=None if payload is None else bytes(payload),
+            place=(tp, offset),
+        )
+    except (KeyError, ValueError) as error:
+        what = f"the record at offset {offset} of {tp}"
+        raise ClusterError(f"{what} has not the headers of a dead letter: {error}") from error
+
+
+def _text(value: str | bytes | None) -> str:
+    return value.decode() if isinstance(value, bytes) else value or ""

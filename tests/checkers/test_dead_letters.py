@@ -1,0 +1,220 @@
+"""Dead letters: each rule on both sides of its edge, and what a finding says."""
+
+import re
+from collections.abc import Sequence
+
+import pytest
+
+from checkers import api
+from core.config import RunConfig, run_config
+from core.dead_letters import ANOTHER, HEADERS_ONLY, Row
+from core.op import Acknowledgement, Isolation, Outcome, Phase
+from history.events import DeadLettersListed, Event, FaultHealed, FaultStarted, ShareOffsetsListed
+from history.verdict import Verdict
+from tests.histories.built import Bound, Built, Delivery, F, Op, Process, Read, Said, Send
+
+S = 1_000_000_000
+ACCEPTED, REJECTED, RELEASED, MARKER, LAST = range(5)
+"""Offsets: how the record there ended; where there is none; the last one is accepted."""
+LIMIT = 3
+RECORDS = (ACCEPTED, REJECTED, RELEASED, LAST)
+SAID = {
+    ACCEPTED: (Acknowledgement.ACCEPT,),
+    REJECTED: (Acknowledgement.REJECT,),
+    RELEASED: (Acknowledgement.RELEASE,) * LIMIT,
+    LAST: (Acknowledgement.ACCEPT,),
+}
+
+
+def letter(offset: int, times: int = LIMIT, value: int | None = None, at: int = 0) -> Row:
+    """A letter of the record at an offset; value: None = its copy."""
+    return ("g", "x", 0, offset, times, 100 + offset if value is None else value, 0, at)
+
+
+RIGHT = (letter(REJECTED, 1), letter(RELEASED, LIMIT))
+
+
+def built(said: dict[int, tuple[Acknowledgement, ...]] | None = None, outcome: Outcome = Outcome.OK) -> Built:
+    """Four records; a member is given each as often as it says something of it, a second apart."""
+    made = Built(tps=["x"])
+    made.processes = {1: Process(group=0, acks=-2, isolation=Isolation.READ_COMMITTED)}
+    now = S
+    sends = [Send(tp=0, value=100 + offset, offset=offset) for offset in RECORDS]
+    made.ops.append(Op(process=0, f="send", invoke=now, complete=now + S // 10, mops=[*sends]))
+    for offset, kinds in (said or SAID).items():
+        for count, kind in enumerate(kinds, 1):
+            now += S
+            given = Delivery(tp=0, offset=offset, value=100 + offset, count=count)
+            made.ops.append(Op(process=1, f="acquire", invoke=now, complete=now + S // 10, mops=[given]))
+            told = Said(tp=0, offset=offset, kind=kind, outcome=outcome if offset == ACCEPTED else Outcome.OK)
+            made.ops.append(
+                Op(process=1, f="acknowledge", invoke=now + S // 5, complete=now + S // 4, mops=[told])
+            )
+    for level in (Isolation.READ_UNCOMMITTED, Isolation.READ_COMMITTED):
+        reads = [Read(tp=0, offset=offset, value=100 + offset) for offset in RECORDS]
+        made.processes[2 + level] = Process(isolation=level)
+        final = Op(process=2 + level, f="final", invoke=now + S, complete=now + 2 * S, phase=Phase.FINAL)
+        final.mops = [*reads]
+        made.ops.append(final)
+        made.bounds.append(Bound(tp=0, isolation=level, end=LAST + 1, read_to=LAST + 1))
+    return made
+
+
+def config() -> RunConfig:
+    limit = {"group.share.delivery.count.limit": f"{LIMIT}"}
+    return run_config({"seed": 1, "workload": "share", "dead_letters": True, "broker_settings": limit})
+
+
+def verdict(
+    made: Built,
+    letters: Sequence[Row] = RIGHT,
+    *,
+    start: int = LAST + 1,
+    why: str = "",
+    events: Sequence[Event] = (),
+) -> Verdict:
+    """start: below which offset the group is done."""
+    listed: list[Event] = [
+        ShareOffsetsListed(ns=90 * S, rows=(("g", "x", 0, start),)),
+        DeadLettersListed(ns=91 * S, rows=tuple(letters), why=why),
+    ]
+    names = {"f": F, "error": ["E"], "group": ["g"], "txn_id": []}
+    checked = api.check(made.tables(), config=config(), events=[*listed, *events], names=names)
+    return checked.verdict
+
+
+def killed() -> list[Event]:
+    """A broker is killed while the group reads."""
+    begun = FaultStarted(
+        ns=3 * S, begin_ns=3 * S, fault=0, name="kill:one", nodes=(1,), slots=(), text="", colour=""
+    )
+    return [begun, FaultHealed(ns=4 * S, begin_ns=4 * S, fault=0)]
+
+
+def found(of: Verdict) -> set[str]:
+    """Classes about dead letters, and nothing else that is forbidden."""
+    others = {n for n, one in of.anomalies.items() if one.disallowed and not n.startswith("dead-letter")}
+    assert not others
+    return {name for name in of.anomalies if name.startswith("dead-letter")}
+
+
+def test_a_queue_that_has_a_letter_of_each_archived_record_shows_nothing() -> None:
+    right = verdict(built())
+    assert found(right) == set()
+    assert right.checks["dead-letters"].status == "valid"
+
+
+@pytest.mark.parametrize(
+    ("letters", "classes"),
+    [
+        (RIGHT[1:], {"dead-letter-lost"}),  # of the rejected one
+        (RIGHT[:1], {"dead-letter-lost"}),  # of the one that came to the limit
+        ((*RIGHT, letter(ACCEPTED)), {"dead-letter-of-accepted"}),
+        ((*RIGHT, letter(REJECTED, 1, at=7)), {"dead-letter-twice"}),
+        ((letter(REJECTED, 1, 100 + RELEASED), RIGHT[1]), {"dead-letter-differs"}),
+        ((letter(REJECTED, 1, ANOTHER), RIGHT[1]), {"dead-letter-differs"}),
+        ((letter(REJECTED, 1, HEADERS_ONLY), RIGHT[1]), set[str]()),
+        ((RIGHT[0], letter(RELEASED, 1)), {"dead-letter-unearned"}),  # it says that it was not at the limit
+        ((*RIGHT, letter(MARKER)), {"dead-letter-of-nothing"}),
+        ((*RIGHT, letter(MARKER, 1, HEADERS_ONLY)), {"dead-letter-of-nothing"}),
+        ((*RIGHT, letter(LAST + 1)), set[str]()),  # behind what the final reads show
+    ],
+)
+def test_each_class_is_found_as_what_it_is(letters: Sequence[Row], classes: set[str]) -> None:
+    of = verdict(built(), letters)
+    assert found(of) == classes
+    assert {name for name in classes if of.anomalies[name].disallowed} == classes
+
+
+def test_nothing_is_missing_that_the_group_has_not_passed() -> None:
+    assert found(verdict(built(), RIGHT[:1], start=RELEASED)) == set()
+    assert found(verdict(built(), RIGHT[:1], start=RELEASED + 1)) == {"dead-letter-lost"}
+
+
+@pytest.mark.parametrize("letters", [RIGHT[:1], (*RIGHT, letter(REJECTED, 1, at=7))])
+def test_faults_permit_a_letter_too_few_or_too_many(letters: Sequence[Row]) -> None:
+    of = verdict(built(), letters, events=killed())
+    (name,) = found(of)
+    assert of.anomalies[name].disallowed == 0
+    assert "archives its record all the same" in of.anomalies[name].why
+
+
+@pytest.mark.parametrize("letters", [(*RIGHT, letter(ACCEPTED)), (*RIGHT, letter(MARKER))])
+def test_faults_permit_no_letter_of_what_was_not_archived(letters: Sequence[Row]) -> None:
+    of = verdict(built(), letters, events=killed())
+    assert [one.disallowed for name, one in of.anomalies.items() if name.startswith("dead-letter")] == [1]
+
+
+def test_an_accept_without_an_answer_explains_a_letter_and_none() -> None:
+    doubtful = built(outcome=Outcome.INFO)
+    assert found(verdict(doubtful)) == set()
+    assert found(verdict(doubtful, (*RIGHT, letter(ACCEPTED)))) == {"dead-letter-unearned"}  # given once
+
+
+def test_a_letter_needs_a_reason() -> None:
+    """The record was released once, and may come again twice."""
+    released = built(SAID | {RELEASED: (Acknowledgement.RELEASE,)})
+    assert found(verdict(released, RIGHT, start=RELEASED)) == {"dead-letter-unearned"}
+    disturbed = verdict(released, RIGHT, start=RELEASED, events=killed())
+    assert found(disturbed) == set()  # a delivery that no journal has may have raised the count
+    low = (RIGHT[0], letter(RELEASED, 1))
+    assert found(verdict(released, low, start=RELEASED, events=killed())) == {"dead-letter-unearned"}
+
+
+def test_a_queue_that_could_not_be_read_leaves_the_check_open() -> None:
+    of = verdict(built(), (), why="broker 1 did not answer")
+    assert found(of) == set()
+    assert of.checks["dead-letters"].status == "unknown"
+    assert of.valid == "unknown"
+
+
+def test_a_letter_of_another_partition_leaves_the_check_open() -> None:
+    of = verdict(built(), (*RIGHT, ("g", "y", 0, 1, 2, HEADERS_ONLY, 0, 9)))
+    assert found(of) == set()
+    assert of.checks["dead-letters"].doubts == ["1 dead letters are of partitions that the run does not have"]
+
+
+def test_a_group_without_a_queue_is_not_asked() -> None:
+    names = {"f": F, "error": ["E"], "group": ["g"], "txn_id": []}
+    listed = ShareOffsetsListed(ns=90 * S, rows=(("g", "x", 0, LAST + 1),))
+    of = api.check(built().tables(), config=config(), events=[listed], names=names).verdict
+    assert of.checks["dead-letters"].status == "unasked"
+
+
+SAYS = {
+    "lost": (
+        RIGHT[1:],
+        r"roup g is done with x-0 below offset 5\. No member .* offset 1 of x-0\. A member rej",
+    ),
+    "limit": (RIGHT[:1], r"offset 2 of x-0\. Its delivery count came to 3, and the dead-letter queue has no"),
+    "accepted": (
+        (*RIGHT, letter(ACCEPTED, at=3)),
+        r"had accepted the record at offset 0 of x-0 \(op 2\), and",
+    ),
+    "queue": (
+        (*RIGHT, letter(ACCEPTED, at=3)),
+        r"has a letter of it \(partition 0 offset 3; delivery count 3",
+    ),
+    "twice": (
+        (*RIGHT, letter(REJECTED, 1, at=7)),
+        r"has 2 letters of it \(partition 0 offset 0, partition 0",
+    ),
+    "differs": (
+        (letter(REJECTED, 1, 102), RIGHT[1]),
+        r"is record 0/101, has a copy of record 0/102: the dead",
+    ),
+    "another": ((letter(REJECTED, 1, ANOTHER), RIGHT[1]), r"has a copy of no record of that partition: the"),
+    "nothing": ((*RIGHT, letter(MARKER)), r"show no record at offset 3 of x-0, where a transaction's marker"),
+    "unearned": (
+        (RIGHT[0], letter(RELEASED, 1)),
+        r"No member has rejected .* less often than the limit, 3; yet",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", SAYS)
+def test_a_finding_says_what_stands_where(case: str) -> None:
+    letters, says = SAYS[case]
+    of = verdict(built(), letters)
+    (example,) = [one for name in found(of) for one in of.anomalies[name].examples]
+    assert re.search(says, example.sentence), example.sentence
