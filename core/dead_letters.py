@@ -17,7 +17,7 @@ HEADER: Final = "__dlq.errors."
 
 HEADERS_ONLY: Final = -1
 ANOTHER: Final = -2
-"""In the place of a value: the record was not copied; what was copied is no record of that partition."""
+"""In the place of a value: the record was not copied; the copy is not a record of that partition."""
 
 Row = tuple[str, str, int, int, int, int, int, int]
 """As in `history.events.DeadLettersListed`."""

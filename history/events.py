@@ -223,8 +223,8 @@ class DeadLettersListed(msgspec.Struct, frozen=True, kw_only=True, tag="dead-let
     (group, topic, partition, offset and delivery count of the record, its value, partition and offset of the
     letter). why: what is missing, "" = nothing.
 
-    Value: `core.dead_letters.HEADERS_ONLY`, where the record was not copied; `ANOTHER`, where what was copied
-    is no record of that partition.
+    Value: `core.dead_letters.HEADERS_ONLY`, where the record was not copied; `ANOTHER`, where the copy is not a
+    record of that partition.
     """
 
     ns: int

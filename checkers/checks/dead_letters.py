@@ -2,7 +2,7 @@
 
 A leader stores that it is about to archive a record, writes the letter, and stores that the record is
 archived; then the group passes it. A write that fails is tried again after some errors and given up after
-others, and the record is archived whatever comes of it (SharePartition.initiateDLQAndArchive). So a letter
+others, and the record is archived all the same (SharePartition.initiateDLQAndArchive). So a letter
 may be missing, or stand twice, where something was disturbed. It is always of a record that was archived.
 KIP-1191.
 """

@@ -244,7 +244,7 @@ def _letters(
 
 
 def lost_letters(events: Sequence[Event]) -> str:
-    """Why it is not known what the dead-letter queue of a run holds, "" = it is, or it has none."""
+    """What keeps the dead letters of a run unknown, "" = nothing, or it has none."""
     listings = [event for event in events if isinstance(event, DeadLettersListed)]
     groups = {row[0] for event in listings for row in event.rows}
     groups |= {row[0] for event in events if isinstance(event, ShareOffsetsListed) for row in event.rows}

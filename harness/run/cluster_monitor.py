@@ -27,8 +27,8 @@ ENDS_S = 2.0
 @dataclass(slots=True)
 class ClusterMonitor:
     """write: takes events, from any thread. data: the data partitions known so far. topics: of the run;
-    None = all that there are. epochs: whether leader epochs are written down, too. apart: topics that are no
-    data of the workload's."""
+    None = all that there are. epochs: whether leader epochs are written down, too. apart: topics without data
+    of the workload's."""
 
     cluster: Cluster
     runtime: Runtime
