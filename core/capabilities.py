@@ -265,7 +265,7 @@ share-partition start offset)."""
 class DeadLetter(NamedTuple):
     """A record of a dead-letter queue (KIP-1191): `group` archived the record at `offset` of `tp` after
     `times` deliveries, as its headers say. payload: of that record, None = it was not copied. place: where
-    the letter stands."""
+    the letter stands. ms: when a broker made it, by its clock."""
 
     group: str
     tp: TopicPartition
@@ -273,6 +273,7 @@ class DeadLetter(NamedTuple):
     times: int
     payload: bytes | None
     place: tuple[TopicPartition, int]
+    ms: int
 
 
 @runtime_checkable

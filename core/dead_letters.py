@@ -19,7 +19,7 @@ HEADERS_ONLY: Final = -1
 ANOTHER: Final = -2
 """In the place of a value: the record was not copied; the copy is not a record of that partition."""
 
-Row = tuple[str, str, int, int, int, int, int, int]
+Row = tuple[str, str, int, int, int, int, int, int, int]
 """As in `history.events.DeadLettersListed`."""
 
 
@@ -30,4 +30,4 @@ def row(run: str, letter: DeadLetter) -> Row:
         value = decode(run, letter.tp, letter.payload)
         value = ANOTHER if isinstance(value, Foreign) else value
     place, at = letter.place
-    return (letter.group, *letter.tp, letter.offset, letter.times, value, place.partition, at)
+    return (letter.group, *letter.tp, letter.offset, letter.times, value, place.partition, at, letter.ms)

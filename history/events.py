@@ -221,14 +221,14 @@ class ShareOffsetsListed(msgspec.Struct, frozen=True, kw_only=True, tag="share-o
 class DeadLettersListed(msgspec.Struct, frozen=True, kw_only=True, tag="dead-letters", tag_field="event"):
     """What was in the dead-letter queue of share groups after the listing of their offsets (KIP-1191): rows
     (group, topic, partition, offset and delivery count of the record, its value, partition and offset of the
-    letter). why: what is missing, "" = nothing.
+    letter, and its time in ms since 1970 by the clock of a broker). why: what is missing, "" = nothing.
 
-    Value: `core.dead_letters.HEADERS_ONLY`, where the record was not copied; `ANOTHER`, where the copy is not a
-    record of that partition.
+    Value: `core.dead_letters.HEADERS_ONLY`, where the record was not copied; `ANOTHER`, where the copy is not
+    a record of that partition.
     """
 
     ns: int
-    rows: tuple[tuple[str, str, int, int, int, int, int, int], ...]
+    rows: tuple[tuple[str, str, int, int, int, int, int, int, int], ...]
     why: str = ""
 
 

@@ -18,7 +18,7 @@ from checkers.checks.share_groups import passed
 from checkers.engine.check import AnomalyClass, Check, Tally, WholeRun
 from checkers.engine.findings import FINAL, RU, Finding, PartitionResult, Variant, at
 from checkers.engine.partition_view import KernelView
-from checkers.engine.share_groups import Letter, Life, RunShareGroups, Said, lost_letters
+from checkers.engine.share_groups import Delivery, Letter, Life, RunShareGroups, Said, lost_letters
 from checkers.windows import OF_SHARES
 from core.dead_letters import HEADERS_ONLY
 from core.op import Acknowledgement, Outcome
@@ -89,9 +89,13 @@ class LostLetter(LetterFinding):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfAccepted(LetterFinding):
-    """A record that was accepted, by `said`, and has a letter."""
+    """A record that was accepted, by `said`, and has a letter. deliveries: all that are on record; limit: how
+    often it may be delivered, lock_ns: how long it is held."""
 
     said: Said
+    deliveries: Sequence[Delivery]
+    limit: int
+    lock_ns: int
 
     def sentence(self, history: History) -> str:
         """Who accepted it, and the letter."""
@@ -187,7 +191,16 @@ def _written(
             TWICE, [RepeatedLetter(key=key, records=got, letters=letters)], excuse, _calmness(groups, sent_ns)
         )
     if (said := _accepted(life, groups)) is not None:
-        found = OfAccepted(key=key, process=said.process, records=got, letters=letters, said=said)
+        found = OfAccepted(
+            key=key,
+            process=said.process,
+            records=got,
+            letters=letters,
+            said=said,
+            deliveries=tuple(life.deliveries),
+            limit=groups.most,
+            lock_ns=groups.lock_ns,
+        )
         result.add(ACCEPTED, [found], excuse)
     elif key[1] not in p.known.cut_groups and not _may_be(Acknowledgement.REJECT, life):
         short = any(one.times < groups.most for one in letters)

@@ -72,12 +72,14 @@ class Said(NamedTuple):
 
 class Letter(NamedTuple):
     """A record of a dead-letter queue, at `offset` of its `partition`. times: how often the record that it is
-    of was delivered, as it says. value: of that record, or as in `core.dead_letters`."""
+    of was delivered, as it says. value: of that record, or as in `core.dead_letters`. ms: when a broker made
+    the letter."""
 
     times: int
     value: int
     partition: int
     offset: int
+    ms: int
 
 
 class Replaced(NamedTuple):
@@ -237,9 +239,9 @@ def _letters(
         return None
     tps = {name: tp for tp, name in named.items()}
     found: dict[int, dict[int, list[Letter]]] = {}
-    for _, topic, number, offset, times, value, place, at in listings[0].rows:
+    for _, topic, number, offset, *letter in listings[0].rows:
         of_tp = found.setdefault(tps.get((topic, number), -1), {})
-        of_tp.setdefault(offset, []).append(Letter(times, value, place, at))
+        of_tp.setdefault(offset, []).append(Letter(*letter))
     return found
 
 

@@ -24,6 +24,8 @@ from model.share.record_states import RecordState, StoredState, combined
 EPOCHS: Final = "share-epochs-rise"
 START: Final = "share-start-rises"
 WHOLE: Final = "share-snapshot-whole"
+ARCHIVING: Final = 3
+"""State of what is to be archived when its dead letter is written (KIP-1191)."""
 ENDED: Final = (RecordState.ACKNOWLEDGED, RecordState.ARCHIVED)
 RULES: Final = {
     EPOCHS: Rule(

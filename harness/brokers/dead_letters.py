@@ -67,6 +67,7 @@ def _letter(tp: TopicPartition, offset: int, message: Message) -> DeadLetter:
             times=int(said["delivery.count"]),
             payload=None if payload is None else bytes(payload),
             place=(tp, offset),
+            ms=message.timestamp()[1],
         )
     except (KeyError, ValueError) as error:
         what = f"the record at offset {offset} of {tp}"

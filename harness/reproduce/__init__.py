@@ -4,6 +4,7 @@ aborted_index     A replica that was away copies aborted transactions in one app
 attempts          N runs of one side: what each showed, and the exit code.
 cluster           A cluster on which schedules are performed, and what all of them do with it.
 coordinators      Schedules of coordinators: what one wrote or answered, and the next one does not know.
+dead_letters      A share group writes dead letters of what it did not archive.
 deleted_topics    Topics that are deleted and made again while a group's coordinator is away.
 group_offsets     Committed offsets by hand, and slow reads that keep a group coordinator busy.
 late_requests     A late EndTxn, which the proxy of `harness.wire` holds back.

@@ -19,6 +19,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import cast
 
+from checkers.checks import dead_letters
 from checkers.checks.durability import LOST
 from checkers.checks.isolation import ABORTED
 from checkers.engine.findings import LogFinding
@@ -31,6 +32,7 @@ from harness.brokers.admin.connection import AdminError
 from harness.processes.waiting import NotYet, until
 from harness.reproduce.cluster import Say, StagedCluster
 from harness.reproduce.coordinators import PerformedCommit, PerformedTransaction
+from harness.reproduce.dead_letters import PerformedLetters
 from harness.reproduce.deleted_topics import NONE, PerformedDeletion
 from harness.reproduce.late_requests import PerformedEndings
 from harness.reproduce.library_producer import PADDING
@@ -203,6 +205,8 @@ def perform(
                 return judged, performed.transactional_id
             case Sent():
                 return judge_sent(stage, performed, reproduction.shows, good), ""
+            case PerformedLetters():
+                return judge_letters(performed, reproduction.shows, good), ""
             case PerformedReplicas():
                 return judge_replicas(performed), ""
             case PerformedWait():
@@ -290,6 +294,25 @@ def judge_sent(stage: StagedCluster, performed: Sent, shows: Set[str], good: boo
         acknowledged, sent = len(performed.acknowledged), len(performed.sent)
         return ScheduleRun(shows=Shows.CLEAN, text=f"{acknowledged} of {sent} records were acknowledged")
     text = "; ".join(_named([f"{name}: {sentence}" for name, sentence in wrong]))
+    return ScheduleRun(shows=_as_said({name for name, _ in wrong}, shows, good), text=text)
+
+
+def judge_letters(performed: PerformedLetters, shows: Set[str], good: bool) -> ScheduleRun:
+    """Of what there are dead letters that should have none. shows: the classes of anomalies of the bad
+    side."""
+    wrong = [
+        (name, f"offset {offset} of {performed.tp}, {what}, has a dead letter (delivery count {times})")
+        for offset, times in sorted(performed.letters.items())
+        for name, what, offsets in (
+            (dead_letters.ACCEPTED, "which a member accepted", performed.accepted),
+            (dead_letters.PHANTOM, "the marker of a transaction", performed.markers),
+        )
+        if offset in offsets
+    ]
+    if not wrong:
+        text = f"{len(performed.letters)} dead letters, each of a record that was given up"
+        return ScheduleRun(shows=Shows.CLEAN, text=text)
+    text = "; ".join(_named([sentence for _, sentence in wrong]))
     return ScheduleRun(shows=_as_said({name for name, _ in wrong}, shows, good), text=text)
 
 

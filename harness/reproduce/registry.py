@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from checkers.checks.dead_letters import ACCEPTED as LETTER_OF_ACCEPTED
+from checkers.checks.dead_letters import PHANTOM as LETTER_OF_NOTHING
 from checkers.checks.durability import LOST
 from checkers.checks.isolation import ABORTED
 from checkers.checks.send_order import BETWEEN_OPS as DISORDER
@@ -20,6 +22,7 @@ from harness.reproduce.coordinators import (
     uncommitted_abort,
     uncommitted_partition,
 )
+from harness.reproduce.dead_letters import SHARING, PerformedLetters, by_former_leader, of_markers
 from harness.reproduce.deleted_topics import PerformedDeletion, survives
 from harness.reproduce.late_requests import PerformedEndings, doubted_end, late_end, late_marker
 from harness.reproduce.lost_directory import PerformedWait, waits
@@ -50,6 +53,7 @@ Performed = (
     | PerformedCommit
     | PerformedDeletion
     | PerformedEndings
+    | PerformedLetters
     | PerformedReplicas
     | PerformedWait
     | Sent
@@ -255,6 +259,26 @@ REPRODUCTIONS = {
         play=last_replica,
         label="last-replica",
         shows=frozenset([LOST]),
+    ),
+    "letters-by-former-leader": Reproduction(
+        title="The preferred leader is elected: a share group's dead-letter queue has an accepted record.",
+        bad="the election, while a member holds the record by its last delivery",
+        good="the leader stays",
+        versions=("4.4.0", "4.4.0"),
+        play=by_former_leader,
+        label="letters-by-former-leader",
+        settings=(SHARING, SHARING),
+        shows=frozenset([LETTER_OF_ACCEPTED]),
+    ),
+    "letters-of-markers": Reproduction(
+        title="Members leave with what they hold: a dead-letter queue has the marker of a transaction.",
+        bad="two members leave, one after the other",
+        good="the first member accepts the record",
+        versions=("4.4.0", "4.4.0"),
+        play=of_markers,
+        label="letters-of-markers",
+        settings=(SHARING, SHARING),
+        shows=frozenset([LETTER_OF_NOTHING]),
     ),
     "librdkafka-4953": Reproduction(
         title="An idempotent producer writes a record twice: another partition refused a record for good.",

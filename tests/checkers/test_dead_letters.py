@@ -11,7 +11,9 @@ from core.dead_letters import ANOTHER, HEADERS_ONLY, Row
 from core.op import Acknowledgement, Isolation, Outcome, Phase
 from history.events import DeadLettersListed, Event, FaultHealed, FaultStarted, ShareOffsetsListed
 from history.verdict import Verdict
+from tests.checkers.found import check_tables
 from tests.histories.built import Bound, Built, Delivery, F, Op, Process, Read, Said, Send
+from tests.oracle import anomalies
 
 S = 1_000_000_000
 ACCEPTED, REJECTED, RELEASED, MARKER, LAST = range(5)
@@ -28,7 +30,7 @@ SAID = {
 
 def letter(offset: int, times: int = LIMIT, value: int | None = None, at: int = 0) -> Row:
     """A letter of the record at an offset; value: None = its copy."""
-    return ("g", "x", 0, offset, times, 100 + offset if value is None else value, 0, at)
+    return ("g", "x", 0, offset, times, 100 + offset if value is None else value, 0, at, 0)
 
 
 RIGHT = (letter(REJECTED, 1), letter(RELEASED, LIMIT))
@@ -79,8 +81,21 @@ def verdict(
         DeadLettersListed(ns=91 * S, rows=tuple(letters), why=why),
     ]
     names = {"f": F, "error": ["E"], "group": ["g"], "txn_id": []}
-    checked = api.check(made.tables(), config=config(), events=[*listed, *events], names=names)
+    recorded = [*listed, *events]
+    agree(made, recorded)
+    checked = api.check(made.tables(), config=config(), events=recorded, names=names)
     return checked.verdict
+
+
+def agree(made: Built, events: Sequence[Event]) -> None:
+    """Kernel and oracle find the same."""
+    tables, here = made.tables(), config()
+    slow = anomalies.variants(tables, portable=False, events=events, config=here)
+    tally = check_tables(tables, portable=False, events=events, config=here, cap=2**31)
+    assert not tally.crashed
+    fast = {one.canonical: (one.variant, one.excuse) for one in tally.findings}
+    of_letters = {key for key in (*fast, *slow) if key[0] in anomalies.LETTERS}
+    assert of_letters == {key for key in of_letters if key in fast and fast[key] in slow.get(key, ())}
 
 
 def killed() -> list[Event]:
@@ -169,7 +184,7 @@ def test_a_queue_that_could_not_be_read_leaves_the_check_open() -> None:
 
 
 def test_a_letter_of_another_partition_leaves_the_check_open() -> None:
-    of = verdict(built(), (*RIGHT, ("g", "y", 0, 1, 2, HEADERS_ONLY, 0, 9)))
+    of = verdict(built(), (*RIGHT, ("g", "y", 0, 1, 2, HEADERS_ONLY, 0, 9, 0)))
     assert found(of) == set()
     assert of.checks["dead-letters"].doubts == ["1 dead letters are of partitions that the run does not have"]
 

@@ -21,6 +21,7 @@ import pyarrow as pa
 from core.config import RunConfig
 from core.op import AssignmentKind, CommitKind, Phase, process_of
 from history.events import Event
+from tests.oracle import dead_letters
 from tests.oracle.groups import (
     copy_order_undecided,
     double_assignment,
@@ -421,6 +422,7 @@ RULES: Final[tuple[Callable[[History], Iterator[Key]], ...]] = (
     share_aborted_read,
     share_count,
     share_over_limit,
+    *dead_letters.RULES,
     node_died,
     stalled_client,
 )
@@ -435,6 +437,15 @@ SHARED: Final = (
     "share-over-limit",
 )
 """Classes of share groups."""
+LETTERS: Final = (
+    "dead-letter-lost",
+    "dead-letter-of-accepted",
+    "dead-letter-unearned",
+    "dead-letter-twice",
+    "dead-letter-differs",
+    "dead-letter-of-nothing",
+)
+"""Classes of their dead-letter queues."""
 APPLIED: Final = ("eos-uncommitted", "nonmonotonic-copy")
 """Classes that are asked of applications alone."""
 CLASSES: Final = (
@@ -476,6 +487,7 @@ CLASSES: Final = (
     "group-skip",
     "zombie-write",
     *SHARED,
+    *LETTERS,
     "node-died",
     "stalled-client",
 )

@@ -32,7 +32,8 @@ def records(history: History) -> list[tuple[int, int, int]]:
     return sorted({(row["tp"], row["group"], row["offset"]) for row in rows})
 
 
-def _of(rows: list[Row], record: tuple[int, int, int]) -> list[Row]:
+def rows_of(rows: list[Row], record: tuple[int, int, int]) -> list[Row]:
+    """Those of one record, in their order."""
     mine = [row for row in rows if (row["tp"], row["group"], row["offset"]) == record]
     return sorted(mine, key=lambda row: (row["complete_ns"], row["op"]))
 
@@ -44,7 +45,7 @@ def _ends(row: Row) -> bool:
 def _poll(history: History, said: Row) -> int:
     """The op of the poll that gave what a row is about."""
     record = said["tp"], said["group"], said["offset"]
-    mine = [d for d in _of(history.deliveries, record) if d["process"] == said["process"]]
+    mine = [d for d in rows_of(history.deliveries, record) if d["process"] == said["process"]]
     return int(next((d["op"] for d in reversed(mine) if d["complete_ns"] <= said["invoke_ns"]), -1))
 
 
@@ -91,7 +92,7 @@ def _by_replaced(history: History, given: list[Row], d: Row, t: int) -> bool:
     """A delivery is perhaps a replaced leader's after t."""
     record = d["tp"], d["group"], d["offset"]
     answers = []
-    for said in _of(history.acknowledgements, record):
+    for said in rows_of(history.acknowledgements, record):
         own = [g for g in given if g["process"] == said["process"] and g["complete_ns"] <= said["invoke_ns"]]
         if own and own[-1] is d and said["outcome"] == OK and said["kind"] != Acknowledgement.RENEW:
             answers.append(said["complete_ns"])
@@ -106,8 +107,8 @@ def _by_replaced(history: History, given: list[Row], d: Row, t: int) -> bool:
 def share_redelivery(history: History) -> Iterator[Key]:
     """Deliveries after an end that was confirmed while the lock lasted for certain."""
     for record in records(history):
-        given = _of(history.deliveries, record)
-        for said in _of(history.acknowledgements, record):
+        given = rows_of(history.deliveries, record)
+        for said in rows_of(history.acknowledgements, record):
             own = [
                 d for d in given if d["process"] == said["process"] and d["complete_ns"] <= said["invoke_ns"]
             ]
@@ -124,13 +125,13 @@ def _locked(history: History, d: Row, following: Row) -> int:
     """Since when a delivery is locked, as far as renewals count that cannot be of the following one."""
     record = d["tp"], d["group"], d["offset"]
     begun = int(d["since_ns"])
-    for said in _of(history.acknowledgements, record):
+    for said in rows_of(history.acknowledgements, record):
         renews = said["kind"] == Acknowledgement.RENEW and said["outcome"] == OK
         counts = said["complete_ns"] <= following["complete_ns"]
         if following["process"] == d["process"]:
             counts = said["complete_ns"] < following["since_ns"]
         if renews and counts and said["process"] == d["process"]:
-            own = [g for g in _of(history.deliveries, record) if g["process"] == d["process"]]
+            own = [g for g in rows_of(history.deliveries, record) if g["process"] == d["process"]]
             own = [g for g in own if g["complete_ns"] <= said["invoke_ns"]]
             if own and own[-1] is d:
                 begun = max(begun, said["invoke_ns"])
@@ -142,7 +143,7 @@ def share_two_holders(history: History) -> Iterator[Key]:
     for record in records(history):
         if history.cut_group(record[1]):
             continue
-        for first, second in pairwise(_of(history.deliveries, record)):
+        for first, second in pairwise(rows_of(history.deliveries, record)):
             since, until = first["since_ns"], second["complete_ns"]
             begun = _locked(history, first, second)
             if first["complete_ns"] >= second["since_ns"] or until >= begun + lock_ns(history):
@@ -158,7 +159,7 @@ def share_two_holders(history: History) -> Iterator[Key]:
                 said["process"] == first["process"]
                 and said["invoke_ns"] <= until
                 and (said["outcome"] == INFO or said["complete_ns"] >= since)
-                for said in _of(history.acknowledgements, record)
+                for said in rows_of(history.acknowledgements, record)
                 if said["kind"] != Acknowledgement.RENEW
             )
             if alive and not spoke and calm(history, since, until):
@@ -168,7 +169,7 @@ def share_two_holders(history: History) -> Iterator[Key]:
 def share_count(history: History) -> Iterator[Key]:
     """Delivery counts that do not rise."""
     for record in records(history):
-        for first, second in pairwise(_of(history.deliveries, record)):
+        for first, second in pairwise(rows_of(history.deliveries, record)):
             if first["complete_ns"] >= second["since_ns"]:
                 continue
             same = second["delivery_count"] <= first["delivery_count"]
@@ -179,7 +180,7 @@ def share_count(history: History) -> Iterator[Key]:
 def share_over_limit(history: History) -> Iterator[Key]:
     """Delivery counts above the limit."""
     for record in records(history):
-        if any(d["delivery_count"] > most(history) for d in _of(history.deliveries, record)):
+        if any(d["delivery_count"] > most(history) for d in rows_of(history.deliveries, record)):
             yield "share-over-limit", *record
 
 
@@ -189,7 +190,7 @@ def share_aborted_read(history: History) -> Iterator[Key]:
         for record in records(history):
             if record[0] != p.tp:
                 continue
-            of = [d for d in _of(history.deliveries, record) if d["value"] in p.send_of]
+            of = [d for d in rows_of(history.deliveries, record) if d["value"] in p.send_of]
             aborted = [d for d in of if p.send_of[d["value"]]["txn"] and failed(p.send_of[d["value"]])]
             aborted = [d for d in aborted if p.send_of[d["value"]]["op_outcome"] == FAIL]
             if aborted and history.processes[aborted[0]["process"]]["isolation"] == RC:
@@ -219,9 +220,9 @@ def share_skip(history: History) -> Iterator[Key]:
 
 
 def _may_have_ended(history: History, record: tuple[int, int, int], send: Row) -> bool:
-    if any(_ends(said) and said["outcome"] != FAIL for said in _of(history.acknowledgements, record)):
+    if any(_ends(said) and said["outcome"] != FAIL for said in rows_of(history.acknowledgements, record)):
         return True
-    counts = [d["delivery_count"] for d in _of(history.deliveries, record)]
+    counts = [d["delivery_count"] for d in rows_of(history.deliveries, record)]
     gone = [
         row
         for row in history.processes.values()

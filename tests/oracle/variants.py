@@ -14,6 +14,7 @@ from core.op import AssignmentKind, End, Phase, process_of
 from core.systems import KafkaSection
 from history.events import NodeEnded
 from history.tables import OPEN
+from tests.oracle.dead_letters import calmness
 from tests.oracle.incidents import unregistered
 from tests.oracle.ops import NEVER, commit_complete, stored
 from tests.oracle.windows import alone, excuses, hole, inversion, power_took, read_before
@@ -256,5 +257,7 @@ _RULES: Final[Mapping[str, Callable[[Partition, Key], Variants]]] = {
     "nonmonotonic-poll": _between,
     "poll-skip": _between,
     "zombie-write": _zombie,
+    "dead-letter-lost": calmness,
+    "dead-letter-twice": calmness,
 }
 """Class -> its rule; the others have no variant."""

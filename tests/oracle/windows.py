@@ -635,6 +635,16 @@ _RULES: Final[Mapping[str, Callable[[Partition, Key], str | set[str]]]] = {
     "share-redelivery": _shared,
     "share-aborted-read": _shared,
     "share-skip": _ever,
+    **dict.fromkeys(
+        (
+            "dead-letter-of-accepted",
+            "dead-letter-unearned",
+            "dead-letter-twice",
+            "dead-letter-differs",
+            "dead-letter-of-nothing",
+        ),
+        _ever,
+    ),
     "lost-write": lost_write,
     "resurrected-key": _resurrected,
     "nonmonotonic-send": _reordered,

@@ -18,6 +18,7 @@ from harness.reproduce import attempts, cluster
 from harness.reproduce.attempts import ScheduleRun, Shows
 from harness.reproduce.cluster import NotReached
 from harness.reproduce.coordinators import PerformedCommit, PerformedTransaction
+from harness.reproduce.dead_letters import PerformedLetters
 from harness.reproduce.deleted_topics import PerformedDeletion
 from harness.reproduce.late_requests import PerformedEndings
 from harness.reproduce.lost_directory import PerformedWait
@@ -424,3 +425,22 @@ def test_every_reproduction_has_a_stage_on_both_of_its_versions(
     for good, version in enumerate(bug.versions):
         attempts.attempts(bug, version, runs=1, good=bool(good), folder=tmp_path, say=print)
     assert staged == list(bug.versions)
+
+
+@pytest.mark.parametrize(
+    ("letters", "good", "shows"),
+    [
+        ({0: 2}, False, Shows.SHOWN),
+        ({7: 2}, False, Shows.CLEAN),  # of a record that was given up
+        ({}, False, Shows.CLEAN),
+        ({0: 2}, True, Shows.SHOWN),
+        ({1: 2}, False, Shows.UNREACHED),  # another bug than this one
+        ({0: 2, 1: 2}, False, Shows.UNREACHED),
+    ],
+)
+def test_a_dead_letter_of_what_a_member_accepted_shows_the_bug(
+    letters: dict[int, int], good: bool, shows: Shows
+) -> None:
+    done = PerformedLetters(tp=P0, accepted=frozenset([0]), markers=frozenset([1]), letters=letters)
+    shown = REPRODUCTIONS["letters-by-former-leader"].shows
+    assert attempts.judge_letters(done, shown, good).shows is shows

@@ -1,0 +1,130 @@
+"""The labels of dead letters: a former leader's, and those of markers."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.cluster import SHARE_STATE_TOPIC
+from core.dead_letters import ANOTHER
+from core.op import TopicPartition
+from history import evidence
+from history.events import DeadLettersListed, Event, RolesSeen, ShareOffsetsListed
+from history.verdict import Verdict
+from tests.checkers.known_bugs.test_share_start_falls import stored
+from tests.checkers.known_bugs.test_uncommitted_state import BEGAN_MS
+from tests.checkers.known_bugs.upgrades import upgrade_of
+from tests.checkers.logs.made import at, batch, tables, whole
+from tests.histories.folders import check_run, write_run
+from tests.histories.notation import stories
+
+LOG, X = TopicPartition(SHARE_STATE_TOPIC, 0), TopicPartition("x", 0)
+S = 1_000_000_000
+STORY = """share
+set p1 group0 acks-2
+set p2 group0 acks-2
+set p10 ru
+p0 send x:1@0
+p1 acquire x{1@0*5}
+p2 acquire x{1@0*5}
+p2 acknowledge x+0
+p9 final x[1@0]
+end x rc 2
+p10 final x[1@0]
+end x ru 2"""
+"""Member 1 is given the record by the last delivery, the fifth, by 2 s; a lock lasts 2 s. Member 2 is given
+it as well, by 3 s, and has accepted it by 4 s."""
+LAST = 5
+
+
+def moved(at_s: float, epoch: int) -> RolesSeen:
+    """A look at the leaders."""
+    return RolesSeen(
+        ns=int(at_s * S),
+        leaders={"x-0": 1 + epoch},
+        isr={},
+        controller=1,
+        answering=(1, 2),
+        agreed=True,
+        epochs={"x-0": epoch},
+    )
+
+
+def judged(
+    folder: Path,
+    letters: Sequence[tuple[int, int, float]],
+    looks: Sequence[RolesSeen] = (),
+    rows: Sequence[dict[str, Any]] = (),
+    **more: Any,
+) -> Verdict:
+    """letters: offset, delivery count and time in s. rows: of the share coordinators."""
+    (story,) = stories(f"== case\n{STORY}")
+    settings, events = upgrade_of("4.4.0", None)
+    listed = tuple(
+        ("group-0", "x", 0, offset, times, 1 if offset == 0 else ANOTHER, 0, n, BEGAN_MS + int(s * 1000))
+        for n, (offset, times, s) in enumerate(letters)
+    )
+    recorded: list[Event] = [
+        *looks,
+        ShareOffsetsListed(ns=90 * S, rows=(("group-0", "x", 0, 2),)),
+        DeadLettersListed(ns=91 * S, rows=listed),
+    ]
+    more_settings = {**settings, "workload": "share"}
+    run = write_run(folder, story.tables(), settings=more_settings, events=[*events, *recorded])
+    found = {
+        "partitions": [whole(LOG, 1), {**whole(X, 1), "topic_id": "X"}],
+        "batches": [batch(LOG, 1, offset) for offset in range(len(rows))],
+        "share_log": [at(LOG, 1, offset=offset, **row) for offset, row in enumerate(rows)],
+        **more,
+    }
+    evidence.write(run.evidence, tables(found, nodes=(1,)))
+    return check_run(run)
+
+
+BUG = "letters-by-former-leader"
+MOVED = (moved(0, 0), moved(2.4, 1))
+BEGUN = stored(0.1, 0, snapshot=True)
+DONE = stored(3.5, 1, 0, leader=1)
+TO_BE_ARCHIVED = DONE | {"states": [{"first": 0, "last": 0, "state": 3, "times": LAST}]}
+
+
+@pytest.mark.parametrize(
+    ("letters", "looks", "rows", "expected"),
+    [
+        ([(0, LAST, 4.2)], MOVED, [BEGUN, DONE], BUG),
+        ([(0, LAST, 20)], MOVED, [BEGUN, DONE], BUG),  # the leader of the queue was away
+        ([(0, LAST, 4.2), (0, LAST, 5.2)], MOVED, [BEGUN, DONE], BUG),
+        ([(0, LAST, 1.5)], MOVED, [BEGUN, DONE], ""),  # no lock had ended
+        ([(0, LAST - 1, 4.2)], MOVED, [BEGUN, DONE], ""),  # not the last delivery
+        ([(0, LAST, 4.2), (0, LAST - 1, 4.2)], MOVED, [BEGUN, DONE], ""),  # only one of the letters is its
+        ([(0, LAST, 4.2)], (moved(0, 0),), [BEGUN, DONE], ""),  # the leader stayed
+        ([(0, LAST, 4.2)], (moved(0, 0), moved(0.4, 1)), [BEGUN, DONE], ""),  # it moved before
+        ([(0, LAST, 4.2)], (moved(0, 0), moved(30, 1)), [BEGUN, DONE], ""),  # or long after
+        ([(0, LAST, 4.2)], MOVED, [BEGUN, TO_BE_ARCHIVED], ""),  # it is stored that a letter follows
+    ],
+)
+def test_a_former_leader_writes_a_letter_when_a_lock_ends_that_it_took_along(
+    tmp_path: Path,
+    letters: Sequence[tuple[int, int, float]],
+    looks: Sequence[RolesSeen],
+    rows: Sequence[dict[str, Any]],
+    expected: str,
+) -> None:
+    found = judged(tmp_path, letters, looks, rows).anomalies["dead-letter-of-accepted"]
+    assert found.examples[0].known_bug == expected
+
+
+def test_a_former_leader_is_not_named_where_a_part_of_the_log_may_be_missing(tmp_path: Path) -> None:
+    damaged = [batch(LOG, 1, 0), batch(LOG, 1, 1, intact=False)]
+    of = judged(tmp_path, [(0, LAST, 4.2)], MOVED, [BEGUN, DONE], batches=damaged)
+    assert of.anomalies["dead-letter-of-accepted"].examples[0].known_bug == ""
+
+
+@pytest.mark.parametrize(("control", "expected"), [(1, "letters-of-markers"), (7, ""), (None, "")])
+def test_a_letter_is_of_a_marker_where_a_log_has_one(
+    tmp_path: Path, control: int | None, expected: str
+) -> None:
+    markers = [] if control is None else [at(X, 1, offset=control, type=1, name="COMMIT")]
+    of = judged(tmp_path, [(1, LAST, 4.2)], control=markers)
+    assert of.anomalies["dead-letter-of-nothing"].examples[0].known_bug == expected
