@@ -9,6 +9,7 @@ from checkers.allowed import Answer, Ground, always, truncation
 from checkers.engine.check import AnomalyClass, Check, Early
 from checkers.engine.findings import NEVER, OK, PLAIN, RU, Finding, PartitionResult, Variant
 from checkers.engine.partition_view import KernelView, among, distinct
+from checkers.windows import Excuse
 from core.op import AssignmentKind
 from history.columns import Array
 from history.reader import History
@@ -22,18 +23,19 @@ class Order(Variant):
     """What keeps two records of a producer in order.
 
     PIPELINED: it is not idempotent, may send a record again, and may have several requests under way; else
-    ABANDONED: the earlier record was not acknowledged; else WEAK: it was not acknowledged by all in-sync
-    replicas.
+    ABANDONED: the earlier record was not acknowledged; else UNHEARD: no broker was asked to acknowledge it;
+    LEADER: the leader alone was.
     """
 
     PLAIN = "0"
     IDEMPOTENT = "1"
-    WEAK = "weak"
+    UNHEARD = "acks 0"
+    LEADER = "acks 1"
     ABANDONED = "abandoned"
     PIPELINED = "pipelined"
 
 
-_PLAIN, _IDEMPOTENT, _WEAK, _ABANDONED, _PIPELINED = range(5)
+_PLAIN, _IDEMPOTENT, _UNHEARD, _LEADER, _ABANDONED, _PIPELINED = range(6)
 VARIANTS: Final = dict(enumerate(Order))
 
 
@@ -106,8 +108,9 @@ def _backwards(p: KernelView, result: PartitionResult, name: str, s: Array, t: A
     if not len(s):
         return
     owner = p.owner[s]
-    weak = np.where(p.known.acks[owner] == -1, _PLAIN, _WEAK)
-    codes = np.where(p.sends["outcome"][s] == OK, weak, _ABANDONED)
+    acks = p.known.acks[owner]
+    acked = np.select([acks == 0, acks == 1], [_UNHEARD, _LEADER], _PLAIN)
+    codes = np.where(p.sends["outcome"][s] == OK, acked, _ABANDONED)
     codes[(p.known.retries[owner] != 0) & (p.known.in_flight[owner] != 1)] = _PIPELINED
     codes[p.known.idempotent[owner] == 1] = _IDEMPOTENT
     until = p.sends["ack_ns"][t]
@@ -144,10 +147,14 @@ def reorder(ground: Ground, variant: str) -> Answer:
         return True, "enable.idempotence=false, and the producer retries with several requests in flight"
     if variant == Order.ABANDONED:
         return (True, "the producer is not idempotent: a request that it has given up may still arrive")
-    if variant == Order.WEAK:
-        return (True, "acks=0 or 1: where a record was acknowledged, another leader may put other records")
+    if variant == Order.UNHEARD:
+        return True, "the producer used acks=0: an acknowledgement promises nothing"
     if reason := truncation(ground):
         return True, f"{reason}; what it knew of the producer is gone too"
+    if variant == Order.LEADER and ground.excuse is Excuse.LEADER:
+        return True, "the producer used acks=1: another leader may have put the later record below"
+    if variant == Order.LEADER:
+        return False, "the leader that acknowledged the earlier record had it, and nothing replaced it"
     if variant == Order.PLAIN:
         return (
             False,

@@ -12,7 +12,6 @@ from checkers.engine.partition_view import KernelView, among, distinct
 from core.producer_state import EXPIRATION, FIRST, OLD_EXPIRATION
 from history.columns import Array
 from history.reader import History
-from history.tables import OPEN
 
 DUPLICATE = "duplicate"
 
@@ -78,7 +77,8 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
         of_sends = np.where(p.known.idempotent[p.owner] == 1, _WITH, plain)
         codes = np.append(of_sends, _WITH)[row]
         codes[row < 0] = _unsent(p, found[row < 0])
-        codes[(codes == _WITH) & _forgotten(p, found, row, near)] = _FORGOTTEN
+        again = np.flatnonzero(pairs[1:, 0] == pairs[:-1, 0]) + 1
+        codes[(codes == _WITH) & _forgotten(p, found, row, pairs[again])] = _FORGOTTEN
         hits = np.arange(len(found))
 
         def duplicate(at: int) -> Finding:
@@ -102,15 +102,51 @@ def _unsent(p: KernelView, values: Array) -> Array:
     return codes
 
 
-def _forgotten(p: KernelView, values: Array, row: Array, reads: Array) -> Array:
-    """Flags, of each of these sorted values: its send (a row, -1 = none) belongs to no transaction, and when
-    brokers may have forgotten its producer, these reads had shown one copy at most; one came later."""
-    mine = reads[among(p.reads["value"][reads], values) & (p.reads["complete_ns"][reads] < OPEN)]
-    of, sent = np.searchsorted(values, p.reads["value"][mine]), np.append(p.sends["invoke_ns"], NEVER)[row]
-    late = p.reads["complete_ns"][mine] - sent[of] >= p.known.forgotten_ns
-    early = np.unique(np.stack((of, p.reads["offset"][mine]))[:, ~late], axis=1)[0]
-    shown, later = (np.bincount(some, minlength=len(values)) for some in (early, of[late]))
-    return np.asarray((np.append(p.sends["txn"], 1)[row] == 0) & (shown < 2) & (later > 0))
+def _forgotten(p: KernelView, values: Array, row: Array, copies: Array) -> Array:
+    """Flags, of each of these sorted values: its send (a row, -1 = none) belongs to no transaction, and
+    before each of its copies (value, offset) brokers may have forgotten its producer."""
+    plain = np.append(p.sends["txn"], 1)[row] == 0
+    of = np.searchsorted(values, copies[:, 0])
+    of, offset = of[plain[of]], copies[plain[of], 1]
+    sent, by = p.sends["invoke_ns"][row[of]], _shown_by(p, row[of], offset)
+    silent = by - sent >= p.known.forgotten_ns  # few, where brokers remember for long
+    for process in distinct(p.owner[row[of[silent]]]).tolist():
+        own = np.flatnonzero(p.owner == process)
+        mine = np.flatnonzero(silent & (p.owner[row[of]] == process))
+        last = np.maximum(sent[mine], _sent_below(p, own, offset[mine]))
+        acked = np.minimum(by[mine], _acked_from(p, own, offset[mine]))
+        silent[mine] = (acked - last >= p.known.forgotten_ns) & (acked < NEVER)
+    plain[of[~silent]] = False
+    return np.asarray(plain)
+
+
+def _shown_by(p: KernelView, row: Array, offset: Array) -> Array:
+    """Of each of these sends (rows): by when a read had shown it at this offset, NEVER = none that
+    completed did."""
+    wanted, place = np.unique(row * p.slots.size + p.slots(offset), return_inverse=True)
+    reads = np.flatnonzero(among(p.writer, distinct(row)))
+    there = p.writer[reads] * p.slots.size + p.read_slot[reads]
+    reads, there = reads[among(there, wanted)], there[among(there, wanted)]
+    found = np.full(len(wanted), NEVER)
+    np.minimum.at(found, np.searchsorted(wanted, there), p.reads["complete_ns"][reads])
+    return np.asarray(found[place])
+
+
+def _sent_below(p: KernelView, own: Array, offsets: Array) -> Array:
+    """Of each of these offsets: when the last of these sends (rows) with a lower place began, -1 = none."""
+    placed = own[p.sends["place"][own] >= 0]
+    placed = placed[np.argsort(p.sends["place"][placed], kind="stable")]
+    latest = np.append(-1, np.maximum.accumulate(p.sends["invoke_ns"][placed]))
+    return np.asarray(latest[np.searchsorted(p.sends["place"][placed], offsets)])
+
+
+def _acked_from(p: KernelView, own: Array, offsets: Array) -> Array:
+    """Of each of these offsets: when the first of these sends (rows) that was acknowledged at it or above
+    was, NEVER = none."""
+    acked = own[(p.sends["offset"][own] >= 0) & (p.sends["ack_ns"][own] >= 0)]
+    acked = acked[np.argsort(p.sends["offset"][acked], kind="stable")]
+    earliest = np.minimum.accumulate(p.sends["ack_ns"][acked][::-1])[::-1]
+    return np.asarray(np.append(earliest, NEVER)[np.searchsorted(p.sends["offset"][acked], offsets)])
 
 
 def _again(p: KernelView, row: Array) -> Array:

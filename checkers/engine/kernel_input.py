@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from checkers.allowed import begins_late
 from checkers.engine.cut_journals import NOBODY, absent, broke_off, cut
-from checkers.engine.findings import CAP, FAIL, INFO, NEVER, OK, RC, RU
+from checkers.engine.findings import CAP, FAIL, FINAL, INFO, NEVER, OK, RC, RU
 from checkers.engine.share_groups import RunShareGroups, share_groups
 from checkers.registration import Hindrances, hindrances
 from checkers.windows import (
@@ -137,6 +137,7 @@ class KernelInput:
     removed_ns: until when output of an application was made that may have been removed, and copies with it;
     -1 = none was.
     named: values of records that output of an application was made of, and that its input lacks; sorted.
+    damaged: offsets where final reads returned what is not a record of the partition (`foreign`).
     unclosed: of each group that has some, the processes whose automatic commits may have passed records that
     they never returned.
     vertex, relay: flags by op (docs/checks.md, "Cycles").
@@ -185,6 +186,7 @@ class KernelInput:
     output: str
     removed_ns: int
     named: Array
+    damaged: Mapping[int, Array]
     unclosed: Mapping[int, "Unclosed"]
     ends: Array
     windows: RunWindows
@@ -350,6 +352,7 @@ def kernel_input(
         output=config.prefix + config.app.output if config.app and config.app.output else "",
         removed_ns=_removed_ns(tables["bounds"], named, config, events),
         named=_named(tables["foreign"]) if record.final_reads else np.zeros(0, np.int64),
+        damaged=_damaged(tables["foreign"], tables["ops"]) if record.final_reads else {},
         unclosed=unclosed(process, ops) if record.commits else {},
         ends=ends(ops) if record.recovery else np.zeros(0, np.int64),
         windows=windows,
@@ -384,6 +387,14 @@ def _removed_ns(
 def _named(foreign: pa.Table) -> Array:
     found = {named(payload) for payload in foreign["payload"].to_pylist()} if foreign.num_rows else set()
     return np.array(sorted(found - {-1}), np.int64)
+
+
+def _damaged(foreign: pa.Table, ops: pa.Table) -> Mapping[int, Array]:
+    if not foreign.num_rows:
+        return {}
+    rows, of = columns(foreign, ("tp", "op", "offset")), columns(ops, ("op", "phase"))
+    final = np.isin(rows["op"], of["op"][of["phase"] == FINAL])
+    return {tp: rows["offset"][final & (rows["tp"] == tp)] for tp in np.unique(rows["tp"]).tolist()}
 
 
 def _settled_ns(events: Sequence[Event], config: RunConfig) -> int:

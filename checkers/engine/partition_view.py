@@ -392,8 +392,8 @@ class KernelView:
         return self.known.windows.excuses((self.tp, *logs), since, until)
 
     def kept_behind(self, rows: Array) -> Array:
-        """Of each of these sends: when the first record that final reads show behind its offset was
-        acknowledged, NEVER = none was. NEVER, too, for sends without an offset, and where that one was
+        """Of each of these sends: when the first record that final reads show behind its place was
+        acknowledged, NEVER = none was. NEVER, too, for sends without a place, and where that one was
         acknowledged before the send began: then two leaders answered at the same time, each with a log of its
         own, and when the send's log was given up is not known."""
         final = np.flatnonzero((self.reads["phase"] == FINAL) & (self.writer >= 0))
@@ -403,20 +403,20 @@ class KernelView:
         known = acks >= 0
         np.minimum.at(earliest, self.read_slot[final[known]], acks[known])
         earliest = np.minimum.accumulate(earliest[::-1])[::-1]
-        offset = self.sends["offset"][rows]
+        place = self.sends["place"][rows]
         found = np.full(len(rows), NEVER)
-        placed = offset >= 0
-        found[placed] = earliest[self.slots(offset[placed]) + 1]
+        placed = place >= 0
+        found[placed] = earliest[self.slots(place[placed]) + 1]
         return np.where(found < self.sends["invoke_ns"][rows], NEVER, found)
 
     def flushed_behind(self, rows: Array, number: int) -> Array:
         """Of each of these sends: when brokers that flush `number` records together had flushed it,
         by the records behind it that were acknowledged; NEVER: unknown, or number is 0."""
         found = np.full(len(rows), NEVER)
-        offset = self.sends["offset"][rows]
-        placed = np.flatnonzero(offset >= 0)
+        place = self.sends["place"][rows]
+        placed = np.flatnonzero(place >= 0)
         if number and len(placed):
-            acks, last = self.known.acks[self.owner], offset[placed] + number - 1
+            acks, last = self.known.acks[self.owner], place[placed] + number - 1
             found[placed] = acknowledged(self.sends, acks, self.windows, last)
         return found
 
@@ -431,18 +431,18 @@ class KernelView:
         return np.fromiter((pair in shown for pair in pairs), bool, len(reads))
 
     def empty(self, rows: Array) -> Array:
-        """Which of these sends have an offset where final reads, which read to behind it, show no record,
-        though each offset of the log is one of a record (flags)."""
+        """Which of these sends have a place where final reads, which read to behind it, show no record, not
+        even a damaged one, though each offset of the log is one of a record (flags)."""
         whole = [b.end for b in self.bounds if b is not None and b.complete]
         removed = self.known.removed or self._deleted or self.compacted is not None
         if not whole or not self.known.dense or removed:
             return np.zeros(len(rows), bool)
         shown = np.zeros(self.slots.size + 1, bool)
         shown[self.read_slot[self.reads["phase"] == FINAL]] = True
-        offset = self.sends["offset"][rows]
-        here = (offset >= 0) & (offset < max(whole))
-        here[here] = ~shown[self.slots(offset[here])]
-        return here
+        place = self.sends["place"][rows]
+        here = (place >= 0) & (place < max(whole))
+        here[here] = ~shown[self.slots(place[here])]
+        return np.asarray(here & ~np.isin(place, self.known.damaged.get(self.tp, ())))
 
     @property
     def unread(self) -> bool:

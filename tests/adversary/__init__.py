@@ -11,6 +11,7 @@ compaction     The judge's words about compacted topics.
 compare        Judge against checker: differences, shrunk, as text.
 cycle_classes  The judge's rules about cycles of dependencies.
 deleted        The judge's words about what was deleted on purpose.
+excused        What kernels, oracle and judge say of a history that is built by hand.
 excuses        Windows in which a log may have lost its end, and what they excuse.
 facts          The words of docs/checks.md, section 1.
 faults         Faults that let Kafka lose what it may lose, and planted bugs.

@@ -45,7 +45,7 @@ def lost_write(f: Facts) -> Found:
                     t["ack_ns"]
                     for t in f.sends
                     if t["tp"] == send["tp"]
-                    and t["place"] > send["offset"] >= 0
+                    and t["place"] > send["place"] >= 0
                     and t["ack_ns"] >= 0
                     and any(
                         r["phase"] == Phase.FINAL and r["offset"] == t["place"]
@@ -57,10 +57,10 @@ def lost_write(f: Facts) -> Found:
             if until < send["invoke_ns"]:  # of the log of another leader, at the same time
                 until = EVER
             behind = tuple(
-                (t["offset"] - send["offset"], t["invoke_ns"], t["ack_ns"])
+                (t["offset"] - send["place"], t["invoke_ns"], t["ack_ns"])
                 for t in f.sends
                 if t["tp"] == send["tp"] and t["ack_ns"] >= 0 and f.acks(t) == -1
-                if t["offset"] >= 0 and send["offset"] >= 0
+                if t["offset"] >= 0 and send["place"] >= 0
             )
             span = Span(
                 send["invoke_ns"],
@@ -318,7 +318,7 @@ def send_order(f: Facts) -> Found:
             for s, t in pairwise(own):
                 key = tp, s["value"], t["value"]
                 back, inside = t["place"] < s["place"], s["op"] == t["op"]
-                variant = "weak" if settings["acks"] in (0, 1) else "0"
+                variant = "0" if settings["acks"] == -1 else f"acks {settings['acks']}"
                 if s["outcome"] != OK:
                     variant = "abandoned"
                 if settings["retries"] and settings["in_flight"] != 1:

@@ -68,12 +68,17 @@ class Facts:
         """Of findings about what is missing: when it may have been taken (`tests.adversary.excuses`)."""
 
     def forgotten(self, send: Row) -> bool:
-        """Brokers may have forgotten the producer of a plain record before they got it again."""
-        end = send["invoke_ns"] + remembered_ms(self.recorded.config) * 10**6
-        reads = [row for row in self.reads_of[send["tp"], send["value"]] if row["complete_ns"] != OPEN]
-        before = {row["offset"] for row in reads if row["complete_ns"] < end}
-        after = [row for row in reads if row["complete_ns"] >= end]
-        return send["txn"] == 0 and after != [] and len(before) <= 1
+        """Brokers may have forgotten the producer of a plain record each time they got it again."""
+        copies = sorted(o for o, value in self.pairs[send["tp"]] if value == send["value"])[1:]
+        mine = [s for s in self.sends if (s["tp"], s["process"]) == (send["tp"], send["process"])]
+        kept = remembered_ms(self.recorded.config) * 10**6
+        for copy in copies:
+            by = [s["ack_ns"] for s in mine if s["ack_ns"] >= 0 and s["offset"] >= copy] + [NEVER]
+            by += [r["complete_ns"] for r in self.reads_of[send["tp"], send["value"]] if r["offset"] == copy]
+            below = [s["invoke_ns"] for s in mine if s is send or 0 <= s["place"] < copy]
+            if min(by) == NEVER or min(by) - max(below) < kept:
+                return False
+        return bool(send["txn"] == 0)
 
     # Single records -----------------------------------------------------------------------------
 
@@ -206,11 +211,12 @@ class Facts:
         return "read" if live and self.weak(send) else ACKS[self.acks(send)]
 
     def hole(self, send: Row) -> bool:
-        """The log is empty where the record was acknowledged."""
+        """The log is empty where the record stood."""
         rows = [row for (tp, _), row in self.bounds.items() if tp == send["tp"]]
-        beside = any(row["complete"] and row["end"] > send["offset"] >= 0 for row in rows)
-        final = [r for r in self.reads if r["tp"] == send["tp"] and r["phase"] == Phase.FINAL]
-        empty = all(r["offset"] != send["offset"] for r in final)
+        beside = any(row["complete"] and row["end"] > send["place"] >= 0 for row in rows)
+        read = [*self.reads, *self.rows["foreign"]]  # what is damaged stands there, too
+        final = [r for r in read if r["tp"] == send["tp"] and self.ops[r["op"]]["phase"] == Phase.FINAL]
+        empty = all(r["offset"] != send["place"] for r in final)
         plain = all(row["txn_id"] < 0 for row in self.processes.values())
         return beside and empty and plain and not self.retention and self.tombstones < 0
 

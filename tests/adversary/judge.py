@@ -119,8 +119,10 @@ class Permission:
                 return True
             case "aborted-read", "unsent":
                 return False
-            case (("nonmonotonic-send" | "int-nonmonotonic-send"), ("pipelined" | "weak" | "abandoned")):
+            case (("nonmonotonic-send" | "int-nonmonotonic-send"), ("pipelined" | "acks 0" | "abandoned")):
                 return True
+            case (("nonmonotonic-send" | "int-nonmonotonic-send"), "acks 1"):
+                return bool(excuse)
             case "eos-duplicate", _ if self.sink in ("plain", "unique-id", "offset-in-transaction"):
                 return self.sink == "plain"
             case "eos-duplicate", _ if self.sink:

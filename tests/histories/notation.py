@@ -107,7 +107,7 @@ LATE: Final = (-1, -1)
 """Time of what begins only when its op completes."""
 LEVELS: Final = {"rc": Isolation.READ_COMMITTED, "ru": Isolation.READ_UNCOMMITTED, "none": Isolation.NONE}
 COMMITS: Final = {">": "SYNC", ">>": "TXN", ">>>": "AUTO", "<": "FETCHED"}
-FINDING: Final = re.compile(r"= (\S+) ?([^()]*?)(?: \((\w*)\))?")
+FINDING: Final = re.compile(r"= (\S+) ?([^()]*?)(?: \(([\w ]*)\))?")
 OP: Final = re.compile(r"([|&]?) *p(\d+)([!?*]?) (\w+) ?(.*)")
 SEND: Final = re.compile(r"(\w+):(\d+)(?:@(\d+))?(?:<(\w+)@(\d+))?([!?]?)")
 POLL: Final = re.compile(r"(\w+)\[(.*)\]")

@@ -80,12 +80,21 @@ def _idempotent(p: Partition, key: Key) -> Variants:
 
 
 def _forgotten(p: Partition, send: Row) -> bool:
-    """A copy of the record may have come when brokers remembered nothing of its producer any more."""
-    kept = _remembered_ms(p.history.config)
-    until = send["invoke_ns"] + kept * 1_000_000
-    reads = [r for r in p.reads if r["value"] == send["value"] and r["complete_ns"] != OPEN]
-    early = {r["offset"] for r in reads if r["complete_ns"] < until}
-    return not send["txn"] and len(early) < 2 and any(r["complete_ns"] >= until for r in reads)
+    """Each copy of the record may have come when brokers remembered nothing of its producer any more."""
+    kept = _remembered_ms(p.history.config) * 1_000_000
+    offsets = {offset for offset, value in p.log() if value == send["value"]}
+    copies = offsets - {min(offsets)}
+    return not send["txn"] and all(_silent_before(p, send, copy) >= kept for copy in copies)
+
+
+def _silent_before(p: Partition, send: Row, copy: int) -> int:
+    """For how long its process may have written nothing before a copy was appended there."""
+    own = [s for s in p.sends if s["process"] == send["process"]]
+    last = max([s["invoke_ns"] for s in own if 0 <= s["place"] < copy] + [send["invoke_ns"]])
+    there = [r["complete_ns"] for r in p.reads if (r["value"], r["offset"]) == (send["value"], copy)]
+    there += [s["ack_ns"] for s in own if s["offset"] >= copy and s["ack_ns"] >= 0]
+    there = [ns for ns in there if ns != OPEN]
+    return int(min(there) - last) if there else -1
 
 
 def _remembered_ms(config: RunConfig) -> int:
@@ -143,7 +152,7 @@ def _reordered(p: Partition, key: Key) -> Variants:
         return {"pipelined"}
     if earlier["outcome"] != OK:
         return {"abandoned"}
-    return {"0" if process["acks"] == -1 else "weak"}
+    return {"0" if process["acks"] == -1 else f"acks {process['acks']}"}
 
 
 def _zombie(p: Partition, key: Key) -> Variants:

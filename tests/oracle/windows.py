@@ -301,13 +301,14 @@ def alone(p: Partition, send: Row) -> bool:
 
 
 def hole(p: Partition, send: Row) -> bool:
-    """The log is empty at its offset."""
+    """The log is empty at its place."""
     ends = [b.end for b in p.bounds.values() if b.complete]
     finals = {read["offset"] for read in p.reads if read["phase"] == Phase.FINAL}
+    finals |= {row["offset"] for row in p.foreign if p.history.ops[row["op"]]["phase"] == Phase.FINAL}
     dense = all(process["txn_id"] < 0 for process in p.history.processes.values())
-    inside = bool(ends) and 0 <= send["offset"] < max(ends)
+    inside = bool(ends) and 0 <= send["place"] < max(ends)
     always = not (p.history.retention or p.deletions) and p.history.tombstones < 0
-    return inside and send["offset"] not in finals and dense and always
+    return inside and send["place"] not in finals and dense and always
 
 
 def read_before(p: Partition, send: Row) -> bool:
@@ -334,7 +335,7 @@ def lost_write(p: Partition, key: Key) -> str:
     behind = [
         s["ack_ns"]
         for s in p.sends
-        if s["ack_ns"] >= 0 and s["place"] > send["offset"] >= 0
+        if s["ack_ns"] >= 0 and s["place"] > send["place"] >= 0
         for r in p.reads
         if (r["phase"], r["value"], r["offset"]) == (Phase.FINAL, s["value"], s["place"])
     ]
@@ -342,8 +343,8 @@ def lost_write(p: Partition, key: Key) -> str:
     until, counted = min(behind, default=EVER), EVER
     if until < send["invoke_ns"]:  # the one behind it was there before it: they are of two logs
         until = EVER
-    if windows.number() and send["offset"] >= 0:
-        enough = send["offset"] + windows.number() - 1
+    if windows.number() and send["place"] >= 0:
+        enough = send["place"] + windows.number() - 1
         every = [s for s in p.sends if s["offset"] >= enough and s["ack_ns"] >= 0]
         by_all = [
             s["ack_ns"]
