@@ -197,8 +197,9 @@ class LogWindows:
 
     def or_away(self, codes: Array, since: Array, until: Array) -> Array:
         """Codes of what compaction removes in the end: a replica that was away may explain what nothing else
-        does."""
-        codes[(codes == NO_EXCUSE) & self.away.between(since, until)] = BY_AWAY
+        does, and more than a leader that changed."""
+        unexplained = (codes == NO_EXCUSE) | (codes == BY_LEADER)
+        codes[unexplained & self.away.between(since, until)] = BY_AWAY
         return codes
 
 
@@ -241,10 +242,13 @@ class RunWindows:
                 codes = np.where(found == NO_EXCUSE, codes, np.minimum(codes, found))
         return np.where(codes < len(EXCUSES), codes, NO_EXCUSE)
 
-    def excuses_of_markers(self, tp: Hashable, since: Array, until: Array) -> Array:
+    def excuses_of_markers(
+        self, tp: Hashable, since: Array, until: Array, *, begun: Array | None = None
+    ) -> Array:
         """Of each pair of moments: the code of what may have kept a marker in between from the log that a
-        partition has."""
-        return self[tp].or_away(self.excuses((tp, TRANSACTIONS), since, until), since, until)
+        partition has. begun: when its transaction began at the earliest, None = at `since`."""
+        begun = since if begun is None else begun
+        return self[tp].or_away(self.excuses((tp, TRANSACTIONS), since, until), begun, until)
 
     def ever(self, *logs: Hashable, since: int = 0, until: int = FOREVER) -> int:
         """What may have taken records from these logs between two moments; without them, in the whole run."""

@@ -15,6 +15,7 @@ from checkers.engine.compaction import keys_of
 from checkers.engine.findings import ACKS, FINAL, NEVER, Finding, PartitionResult, What, at
 from checkers.engine.partition_view import KernelView
 from core.keys import key_of
+from history.columns import Array
 from history.reader import History
 
 RESURRECTED = "resurrected-key"
@@ -42,7 +43,7 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
         return
     absent = p.absent(np.flatnonzero(p.committed & ~p.shown_rc))
     result.parts[NAME] = int(np.count_nonzero(gone.removable[absent]))
-    back = absent[gone.expired[absent] & ~gone.succeeded[absent] & gone.older[absent]]
+    back = absent[gone.expired[absent] & ~gone.replaced[absent] & gone.older[absent]]
     back = back[~p.shown_any[back]]
 
     def resurrected(row: int) -> Finding:
@@ -59,8 +60,18 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
         )
 
     since, until = p.sends["invoke_ns"][back], np.full(len(back), NEVER)
-    excuses = p.windows.or_away(p.excuses(back, since, until), since, until)
+    excuses = p.windows.or_away(p.excuses(back, since, until), since, _missed_until(p, back))
     result.report(RESURRECTED, back, resurrected, promised(p, back), ACKS, excuses=excuses)
+
+
+def _missed_until(p: KernelView, rows: Array) -> Array:
+    """Of each of these tombstones: until when a replica that was away may have missed it, NEVER = for ever.
+    Each one in sync had it when it was acknowledged to a producer that waits for all; unless it lost its
+    power since, or misses what decides the transaction, it has it when it comes back."""
+    acked, ever = p.sends["ack_ns"][rows], np.full(len(rows), NEVER)
+    by_all = ~p.known.weak[p.owner[rows]] & (acked >= 0) & (p.sends["txn"][rows] == 0)
+    by_all &= ~p.windows.any_power.every.between(p.sends["invoke_ns"][rows], ever)
+    return np.where(by_all, acked, ever)
 
 
 def back_again(ground: Ground, variant: str) -> Answer:

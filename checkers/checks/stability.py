@@ -9,7 +9,9 @@ import pyarrow as pa
 
 from checkers.allowed import Answer, Ground, not_fetched, truncation
 from checkers.engine.check import AnomalyClass, Check, Tally, WholeRun
-from checkers.engine.findings import INFO, RC, RU, Finding, OfTransaction
+from checkers.engine.findings import INFO, RC, RU, Finding, OfTransaction, PartitionResult
+from checkers.engine.kernel_input import KernelInput
+from checkers.engine.partition_view import KernelView
 from checkers.windows import FOREVER
 from core.cluster import OpenTransaction
 from core.op import GONE_MARK
@@ -75,6 +77,19 @@ def _open(row: OpenTransaction) -> str:
     return f"{held}, transactional id {row.transactional_id}{node}"
 
 
+def _kernel(p: KernelView, result: PartitionResult) -> None:
+    """Of compacted partitions that are held: place of each record of a transaction at or above the last
+    stable offset -> when the first record of its transaction here was sent."""
+    ru, rc = map(_listed, p.bounds)
+    if p.compacted is None or ru is None or rc is None or rc.end >= ru.end:
+        return
+    held = np.flatnonzero((p.sends["place"] >= rc.end) & (p.sends["txn"] == 1))
+    begun: dict[int, int] = {}
+    for place, ns in zip(p.sends["place"][held].tolist(), p.first_sent[held].tolist(), strict=True):
+        begun[place] = min(ns, begun.get(place, ns))
+    result.parts[NAME] = begun
+
+
 def _join(run: WholeRun, tally: Tally) -> None:
     if not run.known.on_record.final_reads:
         return
@@ -84,7 +99,7 @@ def _join(run: WholeRun, tally: Tally) -> None:
     early |= any(isinstance(e, BoundsListed) and bool(e.moving) for e in run.events)
     early |= any(isinstance(e, Recovered) and not e.recovered for e in run.events)
     early |= not run.known.on_record.recovery and _in_doubt(run.tables)
-    opened = _last_listing(run.events)
+    opened, begun = _last_listing(run.events), dict(tally.parts_of(NAME, dict))
     unlisted: list[int] = []
     for row in run.tables["tps"].to_pylist():
         if GONE_MARK in row["topic"]:
@@ -97,12 +112,21 @@ def _join(run: WholeRun, tally: Tally) -> None:
             own = [o for o in opened if (o.topic, o.partition) == (row["topic"], row["partition"])]
             # one that begins below has ended since, or what it began with was deleted
             own = sorted((o for o in own if max(o.start, rc.start) >= rc.end), key=lambda o: o.start)
-            since, ever = np.full(1, run.known.transactions), np.full(1, FOREVER)
-            excuse = int(run.known.windows.excuses_of_markers(tp, since, ever)[0])
-            tally.add(STUCK, [StuckLso(key=(tp,), lso=rc.end, hw=ru.end, opened=tuple(own))], excuse)
-            tally.add(HANGING, _hanging(run.tables, tp, own), excuse)
+            stuck = StuckLso(key=(tp,), lso=rc.end, hw=ru.end, opened=tuple(own))
+            tally.add(STUCK, [stuck], _excuse(run.known, tp, begun.get(tp, {}).get(rc.end)))
+            for hanging in _hanging(run.tables, tp, own):
+                start = begun.get(tp, {}).get(hanging.opened.start)
+                tally.add(HANGING, [hanging], _excuse(run.known, tp, start))
     why = "where the logs of {where} end with all transactions over is not known"
     tally.doubt(NAME, len(unlisted), why, tps=unlisted)
+
+
+def _excuse(known: KernelInput, tp: int, begun: int | None) -> int:
+    """The code of what may have kept a marker from a partition. begun: when the first record of its
+    transaction there was sent, None = not known."""
+    since, ever = np.full(1, known.transactions), np.full(1, FOREVER)
+    first = since if begun is None else np.full(1, begun)
+    return int(known.windows.excuses_of_markers(tp, since, ever, begun=first)[0])
 
 
 def _in_doubt(tables: Mapping[str, pa.Table]) -> bool:
@@ -122,9 +146,11 @@ def _listed(bound: Bound | None) -> Bound | None:
     return bound if bound is not None and bound.end >= 0 else None
 
 
-def _hanging(tables: Mapping[str, pa.Table], tp: int, rows: Sequence[OpenTransaction]) -> list[Finding]:
+def _hanging(
+    tables: Mapping[str, pa.Table], tp: int, rows: Sequence[OpenTransaction]
+) -> list[HangingTransaction]:
     """One finding for each producer: its lowest transaction (rows are sorted so)."""
-    found: dict[int, Finding] = {}
+    found: dict[int, HangingTransaction] = {}
     for row in rows:
         if row.producer_id not in found:
             process, ops = _last_transaction(tables, row)
@@ -176,6 +202,7 @@ CHECK = Check(
             rule=_held_back,
         ),
     },
+    kernel=_kernel,
     join=_join,
     needs="final_reads",
     subject="sends",

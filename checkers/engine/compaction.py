@@ -17,12 +17,14 @@ from history.columns import Array, Columns
 class Compacted:
     """Of each send, flags.
 
-    succeeded: a later record of its key may stand above it. expired: it is a tombstone that may be gone at
-    the end. older: final reads show an older committed record of its key, and they did not take so long that
-    the tombstone may have been removed during them.
+    succeeded: a later record of its key may stand above it. replaced: a committed one may, so that it matters
+    no more whether the key was deleted before; a tombstone only where it is known to have stood there.
+    expired: it is a tombstone that may be gone at the end. older: final reads show an older committed record
+    of its key, and they did not take so long that the tombstone may have been removed during them.
     """
 
     succeeded: Array
+    replaced: Array
     expired: Array
     older: Array
 
@@ -43,11 +45,13 @@ def compacted(
     writer: Array,
     committed: Array,
     failed: Array,
+    covered: Array,
     kept_ns: int,
     unheard: bool,
 ) -> Compacted:
-    """The rows of a partition, joined as a `KernelView` has them. kept_ns: `delete.retention.ms`. unheard:
-    sends may be missing, of any key."""
+    """The rows of a partition, joined as a `KernelView` has them. covered: flags, were the send in the log,
+    final reads would show it wherever it stood. kept_ns: `delete.retention.ms`. unheard: sends may be
+    missing, of any key."""
     key, tombstone = keys_of(sends["value"]), sends["value"] // KEYS % 2 == 1
     heirs = ~failed & (committed | tombstone)
     final, written = np.flatnonzero(reads["phase"] == FINAL), writer >= 0
@@ -55,8 +59,13 @@ def compacted(
     np.maximum.at(top, writer[written], reads["offset"][written])
     last = int(reads["complete_ns"][final].max(initial=-1))
     over = NEVER if last < 0 else last - kept_ns
+    there = tombstone & covered & (top < 0)  # it would be there until its time has ended
+    succeeded = _succeeded(sends, key, heirs & ~there, top)
+    succeeded |= _succeeded(sends, key, heirs & there, top) & (sends["invoke_ns"] <= over)
+    replaced = _succeeded(sends, key, committed & ~(tombstone & (top < 0)), top)
     return Compacted(
-        succeeded=np.full(len(key), True) if unheard else _succeeded(sends, key, heirs, top),
+        succeeded=succeeded | unheard,
+        replaced=replaced | unheard,
         expired=tombstone & (sends["invoke_ns"] <= over),
         older=_older(top, reads, key, final[np.append(committed, False)[writer[final]]], last - kept_ns),
     )

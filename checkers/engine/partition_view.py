@@ -136,8 +136,9 @@ class KernelView:
         kept = self.known.tombstones_ns
         if kept == NOT_COMPACTED:
             return None
-        unheard = self.known.unheard
-        return compacted(self.sends, self.reads, self.writer, self.committed, self.failed, kept, unheard)
+        unheard, covered = self.known.unheard, self._covered_anywhere
+        rows = self.sends, self.reads, self.writer, self.committed, self.failed
+        return compacted(*rows, covered, kept, unheard)
 
     @property
     def first_ack(self) -> int:
@@ -340,6 +341,16 @@ class KernelView:
         if late.any():
             late &= ~self.flagged(self.reads["phase"] != FINAL)[rows]
         return np.asarray(late)
+
+    @property
+    def _covered_anywhere(self) -> Array:
+        """Flags, by send: final reads would show it wherever it stood in the log, were it there."""
+        every = np.arange(len(self.sends["op"]))
+        found = np.zeros(len(every), bool)
+        for bound, hides in zip(self.bounds, (False, self.known.hides(self.tp)), strict=True):
+            if bound is not None and bound.complete and not hides:
+                found |= self._begin(bound, every) == 0
+        return np.asarray(found & ~self._above_watermark(every))
 
     def absent(self, rows: Array) -> Array:
         """Of sends that the final reads did not show: those that they would show, were they in the log."""

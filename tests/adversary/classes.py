@@ -83,7 +83,7 @@ def may_be_hidden(f: Facts, send: Row) -> bool:
 
 def resurrected_key(f: Facts) -> Found:
     for send in f.sends if f.tombstones >= 0 else ():
-        if not (f.committed(send) and f.expired(send) and f.absent(send)) or f.succeeded(send):
+        if not (f.committed(send) and f.expired(send) and f.absent(send)) or f.replaced(send):
             continue
         final = f.final(send["tp"])
         older = [
@@ -95,7 +95,9 @@ def resurrected_key(f: Facts) -> Found:
         writers = [f.send_of.get((r["tp"], r["value"])) for r in older]
         if any(one is not None and f.committed(one) for one in writers) and not f.shown(RU, send):
             found: Key = ("resurrected-key", send["tp"], send["value"])
-            span = Span(send["invoke_ns"], EVER, (send["tp"],), weak=f.weak(send), cleaned=True)
+            known = f.acks(send) == -1 and send["ack_ns"] >= 0 and not send["txn"]
+            missed = send["invoke_ns"], send["ack_ns"] if known else EVER
+            span = Span(send["invoke_ns"], EVER, (send["tp"],), weak=f.weak(send), missed=missed)
             f.spans[found].append(span)
             yield found, {f.promise(send)}
 
@@ -185,7 +187,8 @@ def aborted_read(f: Facts) -> Found:
             key: Key = ("aborted-read", read["tp"], read["value"], read["op"])
             cleans = f.tombstones >= 0
             since, until, tps = first_sent(f.sends, send), read["complete_ns"], (read["tp"],)
-            span = Span(since, until, tps, internal=TRANSACTIONS, cleaned=cleans)
+            missed = (since, until) if cleans else None
+            span = Span(since, until, tps, internal=TRANSACTIONS, missed=missed)
             f.spans[key].append(span)
             yield key, {"unsent" if never else _level(read)}
 
@@ -436,21 +439,30 @@ def settled(events: list[Event]) -> bool:
 def stuck_lso(f: Facts) -> Found:
     for tp in f.tps:
         if not f.portable and f.hiding(tp) and settled(f.recorded.events):
-            span = Span(f.ids_since(), EVER, (tp,), internal=TRANSACTIONS, cleaned=f.tombstones >= 0)
-            f.spans["stuck-lso", tp].append(span)
+            f.spans["stuck-lso", tp].append(_held_since(f, tp, f.ends(tp)[1]))
             yield ("stuck-lso", tp), PLAIN
 
 
 def hanging_txn(f: Facts) -> Found:
     listed = [e for e in f.recorded.events if isinstance(e, TransactionsOpen)]
     names = {(row["topic"], row["partition"]): row["tp"] for row in f.rows["tps"]}
-    for row in listed[-1].rows if listed and not f.portable and settled(f.recorded.events) else ():
+    rows = listed[-1].rows if listed and not f.portable and settled(f.recorded.events) else ()
+    for row in sorted(rows, key=lambda row: row.start):
         tp = names.get((row.topic, row.partition), -1)
         begins = [b["start"] for b in f.rows["bounds"] if (b["tp"], b["isolation"]) == (tp, RC)]
         if tp >= 0 and f.hiding(tp) and max([row.start, *begins]) >= f.ends(tp)[1]:
-            span = Span(f.ids_since(), EVER, (tp,), internal=TRANSACTIONS, cleaned=f.tombstones >= 0)
-            f.spans["hanging-txn", tp, row.producer_id].append(span)
-            yield ("hanging-txn", tp, row.producer_id), PLAIN
+            found: Key = ("hanging-txn", tp, row.producer_id)
+            f.spans[found] = f.spans[found] or [_held_since(f, tp, row.start)]  # of the lowest
+            yield found, PLAIN
+
+
+def _held_since(f: Facts, tp: int, start: int) -> Span:
+    """A marker is missing of the transaction that begins there."""
+    missed = None
+    if f.tombstones >= 0:
+        own = [s for s in f.sends if s["tp"] == tp and s["txn"] and s["place"] == start >= f.ends(tp)[1]]
+        missed = min((first_sent(f.sends, s) for s in own), default=f.ids_since()), EVER
+    return Span(f.ids_since(), EVER, (tp,), internal=TRANSACTIONS, missed=missed)
 
 
 def node_died(f: Facts) -> Found:

@@ -32,6 +32,11 @@ def kept_after_jumps(kept_ms: int, events: Sequence[Event]) -> int:
     return max(0, kept_ms * 10**6 - round(sum(forward) * 10**9))
 
 
+def stood(row: Row) -> bool:
+    """It is known to have been in the log."""
+    return bool(row["place"] >= 0)
+
+
 def may_stand_above(other: Row, send: Row) -> bool:
     """By their places; where one is not known, by time."""
     if other["place"] >= 0 and send["place"] >= 0:

@@ -40,8 +40,9 @@ class Span(NamedTuple):
     weak: bool = False
     acked: int = -1
     behind: tuple[tuple[int, int, int], ...] = ()
-    cleaned: bool = False
-    """A replica that was away may never have had it."""
+    missed: tuple[int, int] | None = None
+    """When a replica that was away may have missed it; until it was acknowledged (`EVER`: for ever), unless
+    one lost its power since. None: it missed nothing that the cleaner removes."""
 
 
 def first_sent(sends: Iterable[Row], send: Row) -> int:
@@ -91,13 +92,13 @@ class Logs:
                 found.add("power")
             if span.weak and _meet(leader, span.since, span.until):
                 found.add("leader")
-            if (
-                span.cleaned
-                and name not in self.internal
-                and _meet([*self._away(name)], span.since, span.until)
-            ):
-                found.add("away")
-        return next((one for one in ("unclean", "power", "leader", "away") if one in found), "")
+            if span.missed and name not in self.internal:
+                since, until = span.missed
+                if span.until == EVER and _meet([*self._power(name, weak=True)], since, EVER):
+                    until = EVER
+                if _meet([*self._away(name)], since, until):
+                    found.add("away")
+        return next((one for one in ("unclean", "power", "away", "leader") if one in found), "")
 
     def powerless(self, end: NodeEnd, ns: int) -> bool:
         """A power window of a partition took from the node what it has not yet again; or from its leader, and

@@ -20,7 +20,7 @@ from history.events import (
     incomplete,
 )
 from history.tables import OPEN
-from tests.adversary.compaction import kept_ns, key, may_stand_above, tombstone
+from tests.adversary.compaction import kept_ns, key, may_stand_above, stood, tombstone
 from tests.adversary.deleted import deleted_topics, deletions
 from tests.adversary.excuses import Span, remembered_ms, retention
 from tests.adversary.rows import Key, Recorded, Row
@@ -375,13 +375,30 @@ class Facts:
 
     def succeeded(self, send: Row) -> bool:
         """A later record of its key may stand above it."""
-        senders = [number for number, row in self.processes.items() if row["acks"] != -2]
-        if self._broke_off or self.gone or self.cut & set(senders):
-            return True  # that one may have sent it
+        heirs = self._above(send)
+        ended = max((r["complete_ns"] for r in self.final(send["tp"])), default=NEVER)
+        if ended - send["invoke_ns"] < self.tombstones:  # one that stood above it would be there
+            heirs = [s for s in heirs if not tombstone(s) or stood(s) or not self._readable(s)]
+        return self._unheard or bool(heirs)
+
+    def replaced(self, send: Row) -> bool:
+        """The same, by one that took effect; a tombstone only by one that is known to have stood there."""
+        heirs = [s for s in self._above(send) if self.committed(s) and (stood(s) or not tombstone(s))]
+        return self._unheard or bool(heirs)
+
+    @property
+    def _unheard(self) -> bool:
+        """Some sender may have sent what is not on record."""
+        senders = {number for number, row in self.processes.items() if row["acks"] != -2}
+        return bool(self._broke_off or self.gone or self.cut & senders)
+
+    def _above(self, send: Row) -> list[Row]:
         heirs = self._heirs[send["tp"], key(send)]
-        return any(
-            other is not send and may_stand_above(self.last(other), self.last(send)) for other in heirs
-        )
+        return [s for s in heirs if s is not send and may_stand_above(self.last(s), self.last(send))]
+
+    def _readable(self, send: Row) -> bool:
+        """Final reads would have shown it, wherever it stood."""
+        return self.covers(RU, send) or self.covers(RC, send)
 
     def last(self, send: Row) -> Row:
         """The send, at the highest offset at which it was acknowledged or read."""

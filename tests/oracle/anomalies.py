@@ -71,7 +71,7 @@ def resurrected_key(history: History) -> Iterator[Key]:
         final = [read for read in p.reads if read["phase"] == Phase.FINAL]
         ended = max((read["complete_ns"] for read in final), default=-1)
         for send in p.sends:
-            if not p.expired(send) or not p.committed(send) or p.succeeded(send) or not p.absent(send):
+            if not p.expired(send) or not p.committed(send) or p.replaced(send) or not p.absent(send):
                 continue
             older = [
                 read

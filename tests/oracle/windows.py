@@ -9,9 +9,9 @@ from typing import Final, TypeVar
 from core.config import RunConfig
 from core.op import AssignmentKind, CommitKind, Phase
 from core.systems import KafkaSection, ModelSection, SimulatedSection
-from history.events import FaultHealed, FaultStarted, NodeEnded, RolesSeen
+from history.events import FaultHealed, FaultStarted, NodeEnded, RolesSeen, TransactionsOpen
 from tests.oracle.ops import members
-from tests.oracle.words import FAIL, RU, History, Key, Partition, Row
+from tests.oracle.words import FAIL, RC, RU, History, Key, Partition, Row
 
 EVER: Final = 2**63 - 1
 TEN_S: Final = 10 * 10**9
@@ -361,9 +361,11 @@ def lost_write(p: Partition, key: Key) -> str:
 def _resurrected(p: Partition, key: Key) -> str:
     send = p.send_of[int(key[2])]
     since, windows = send["invoke_ns"], _named(p.history, p.tp)
-    return windows.excuse(since, EVER, weak=_weak(p, send)) or (
-        "away" if _meets(windows.away(), since, EVER) else ""
-    )
+    excuse = windows.excuse(since, EVER, weak=_weak(p, send))
+    by_all = not _weak(p, send) and send["ack_ns"] >= 0 and not send["txn"]
+    until = EVER if not by_all or _meets(windows.power(1), since, EVER) else send["ack_ns"]
+    missed = excuse in ("", "leader") and _meets(windows.away(), since, until)
+    return "away" if missed else excuse
 
 
 def inversion(p: Partition, earlier: Row, later: Row) -> str:
@@ -413,11 +415,11 @@ def _circle(history: History, key: Key) -> str:
     return _wide(history, [], TRANSACTIONS, since, until)
 
 
-def _marker(p: Partition, since: int, until: int) -> str:
-    """What may have kept a marker from the log that is read."""
+def _marker(p: Partition, since: int, until: int, begun: int = -1) -> str:
+    """What may have kept a marker from the log that is read. begun: since when it is missed, -1 = `since`."""
     away = _named(p.history, p.tp).away() if p.history.tombstones >= 0 else []
     return _wide(p.history, [p.tp], TRANSACTIONS, since, until) or (
-        "away" if _meets(away, since, until) else ""
+        "away" if _meets(away, since if begun < 0 else begun, until) else ""
     )
 
 
@@ -611,7 +613,14 @@ def _zombie(p: Partition, key: Key) -> str:
 
 
 def _held(p: Partition, key: Key) -> str:
-    return _marker(p, _of_ids(p.history), EVER)
+    start = lso = p.bounds[RC].end
+    if key[0] == "hanging-txn":
+        topic, number = p.history.names[p.tp]
+        rows = _of(p.history, TransactionsOpen)[-1].rows
+        own = [r.start for r in rows if (r.topic, r.partition, r.producer_id) == (topic, number, key[2])]
+        start = min(one for one in own if max(one, p.bounds[RC].start) >= lso)
+    at = [first_sent(p, s) for s in p.sends if s["txn"] and s["place"] == start >= lso]
+    return _marker(p, _of_ids(p.history), EVER, min(at, default=-1))
 
 
 def _shared(p: Partition, key: Key) -> set[str]:

@@ -132,12 +132,29 @@ class Partition:
             counts = self.committed(other) or (deletes(other) and not failed(other))
             if other is send or key(other) != key(send) or not counts:
                 continue
-            if min(other["place"], send["place"]) >= 0:
-                if self.top(other) > self.top(send):
-                    return True
-            elif other["ack_ns"] < 0 or other["ack_ns"] >= send["invoke_ns"]:
+            if self._may_follow(other, send) and not self._would_be_there(other, send):
                 return True
         return False
+
+    def _may_follow(self, other: Row, send: Row) -> bool:
+        """It may stand above the send, by places or by times."""
+        if min(other["place"], send["place"]) >= 0:
+            return self.top(other) > self.top(send)
+        return bool(other["ack_ns"] < 0 or other["ack_ns"] >= send["invoke_ns"])
+
+    def _would_be_there(self, other: Row, send: Row) -> bool:
+        """A tombstone that no read shows, above the send, would not be over its time."""
+        final = [read["complete_ns"] for read in self.reads if read["phase"] == Phase.FINAL]
+        kept = bool(final) and max(final) - send["invoke_ns"] < self.history.tombstones
+        covered = any(self.covers(level, other) for level in (RC, RU))
+        return deletes(other) and other["place"] < 0 and covered and kept
+
+    def replaced(self, send: Row) -> bool:
+        """Of a tombstone: a committed later record of its key may stand above it; one that is a tombstone
+        has to have been there."""
+        heirs = [s for s in self.sends if s is not send and key(s) == key(send) and self.committed(s)]
+        heirs = [s for s in heirs if not deletes(s) or s["place"] >= 0]
+        return self.history.unheard() or any(self._may_follow(s, send) for s in heirs)
 
     def top(self, send: Row) -> int:
         """The highest offset at which it is known to have stood."""
