@@ -17,7 +17,7 @@ import numpy as np
 from core.config import RunConfig
 from core.flushing import DAY_MS, Flushing, flushing
 from core.op import GONE_MARK
-from core.systems import ImportedSection
+from core.systems import ImportedSection, KafkaSection, ModelSection, SimulatedSection, is_since, release_of
 from core.unclean_elections import SETTING as UNCLEAN
 from core.unclean_elections import unheeded
 from history.columns import Array
@@ -43,6 +43,12 @@ TRANSACTIONS: Final = "__transaction_state"
 OFFSETS: Final = "__consumer_offsets"
 SHARE_STATE: Final = "__share_group_state"
 INTERNAL: Final = (TRANSACTIONS, OFFSETS, SHARE_STATE)
+COPIES: Final = {
+    TRANSACTIONS: "transaction.state.log.replication.factor",
+    OFFSETS: "offsets.topic.replication.factor",
+    SHARE_STATE: "share.coordinator.state.topic.replication.factor",
+}
+"""Internal topic -> setting of brokers: the number of its replicas."""
 OF_GROUPS: Final = (OFFSETS, TRANSACTIONS)
 """What may lose a group's offsets: the log that has them, and that of transactions, which may commit them."""
 OF_SHARES: Final = (SHARE_STATE, OFFSETS)
@@ -59,6 +65,12 @@ MIN_ISR: Final = "min.insync.replicas"
 MOST_COUNTED: Final = 1 << 16
 """A greater number of records that brokers flush together narrows nothing."""
 NOT_COMPACTED: Final = -1
+EFFECTIVE_MINIMUM: Final = "3.7"
+"""The first version where a partition with fewer replicas than min.insync.replicas acknowledges all the same
+(KAFKA-15583)."""
+NO_LIMIT: Final = 1 << 16
+SHRINKS: Final = "reassign:shrink"
+"""How the names of faults begin that take a replica from partitions."""
 
 
 class Excuse(StrEnum):
@@ -149,7 +161,7 @@ class LogWindows:
     """The windows of one partition, or of several together.
 
     power: as many replicas as a record with acks=all had to be on had lost power, and no other one that was
-    in sync kept it; any_power: one had.
+    in sync kept it; any_power: one had. read_power: one had, and none kept what consumers had read.
     leader: the leader may have changed, or one that was replaced may have answered. away: a replica was not
     in sync for longer than compaction keeps tombstones. flushed_ns: how long after it was acknowledged a
     record is flushed, at the latest. flushed_records: a log that has this number of records that are not
@@ -159,6 +171,7 @@ class LogWindows:
     unclean: Windows = field(default_factory=Windows)
     power: PowerLosses = field(default_factory=PowerLosses)
     any_power: PowerLosses = field(default_factory=PowerLosses)
+    read_power: PowerLosses = field(default_factory=PowerLosses)
     leader: Windows = field(default_factory=Windows)
     away: Windows = field(default_factory=Windows)
     flushed_ns: int = FOREVER
@@ -173,13 +186,15 @@ class LogWindows:
         until: Array,
         *,
         weak: Array,
+        read: Array | None = None,
         acked: Array | None = None,
         counted: Array | None = None,
     ) -> Array:
         """Of each pair of moments: the code of what may have taken a record in between.
 
-        weak: flags, one replica alone may have had it. acked: when it was acknowledged (-1: unknown).
-        counted: when the acknowledged records behind it show that it was flushed (FOREVER: they do not).
+        weak: flags, one replica alone may have had it. read: flags, a consumer had, so all in sync had it.
+        acked: when it was acknowledged (-1: unknown). counted: when the acknowledged records behind it show
+        that it was flushed (FOREVER: they do not).
         """
         codes = np.full(len(since), NO_EXCUSE, np.int8)
         codes[weak & self.leader.between(since, until)] = BY_LEADER
@@ -190,7 +205,10 @@ class LogWindows:
             timed = np.where(acked >= 0, acked, FOREVER - self.flushed_ns) + self.flushed_ns
         power = self.power.take(since, until, timed=timed, counted=counted)
         if weak.any():
-            power |= weak & self.any_power.take(since, until, timed=timed, counted=counted)
+            alone = weak if read is None else weak & ~read
+            power |= alone & self.any_power.take(since, until, timed=timed, counted=counted)
+        if weak.any() and read is not None:
+            power |= weak & read & self.read_power.take(since, until, timed=timed, counted=counted)
         codes[power] = BY_POWER
         codes[self.unclean.between(since, until)] = BY_UNCLEAN
         return codes
@@ -279,6 +297,7 @@ def whenever(tps: Iterable[Hashable], *, unclean: bool, power: bool, away: bool 
         unclean=_ALWAYS if unclean else Windows(),
         power=PowerLosses(_ALWAYS, _ALWAYS) if power else PowerLosses(),
         any_power=PowerLosses(_ALWAYS, _ALWAYS) if power else PowerLosses(),
+        read_power=PowerLosses(_ALWAYS, _ALWAYS) if power else PowerLosses(),
         leader=_ALWAYS,
         away=_ALWAYS if away else Windows(),
     )
@@ -290,10 +309,12 @@ class LogSettings:
     """What a topic's settings say of what its logs may lose.
 
     flushed_ns, flushed_records: see `LogWindows`; 0 ns = each record is flushed before it is acknowledged.
-    tombstones_ns: how long compaction keeps tombstones.
+    tombstones_ns: how long compaction keeps tombstones. copies: the number of replicas, where no more than
+    those have to acknowledge; NO_LIMIT: as many as `min_isr` always.
     """
 
     min_isr: int
+    copies: int
     unclean: bool
     flushed_ns: int
     flushed_records: int
@@ -308,7 +329,16 @@ def log_settings(config: RunConfig, topic: str, events: Sequence[Event] = ()) ->
     copies = str(min(3, config.brokers))
     of = flushing(config, topic)
     number = of.records if 1 < of.records <= MOST_COUNTED else 0
-    made = partial(LogSettings, flushed_ns=_flushed_ns(of), flushed_records=number)
+    limited, otherwise = _minimum_is_limited(config), int(copies)
+    replicas = config.replication_factor
+    if topic in COPIES:
+        replicas = _number(brokers.get(COPIES[topic], copies), otherwise)
+    made = partial(
+        LogSettings,
+        flushed_ns=_flushed_ns(of),
+        flushed_records=number,
+        copies=replicas if limited else NO_LIMIT,
+    )
     of_brokers, heeded = brokers.get(UNCLEAN, str(config.unclean_leader_election)), not unheeded(config)
     if topic == TRANSACTIONS:
         least = brokers.get("transaction.state.log.min.isr", str(min(2, int(copies))))
@@ -325,6 +355,20 @@ def log_settings(config: RunConfig, topic: str, events: Sequence[Event] = ()) ->
         unclean=heeded and is_true(own[UNCLEAN]),
         tombstones_ns=tombstones_kept_ns(config, events),
     )
+
+
+def _minimum_is_limited(config: RunConfig) -> bool:
+    """Whether some broker of the run asks for no more replicas than there are, for all that is known."""
+    if config.has(KafkaSection):
+        kafka = config.section(KafkaSection)
+        return is_since(kafka.upgrade or kafka.version, EFFECTIVE_MINIMUM)
+    era = ""
+    if config.has(SimulatedSection):
+        era = config.section(SimulatedSection).era
+    if config.has(ModelSection):
+        era = config.section(ModelSection).era
+    release = release_of(era)
+    return not release or is_since(release, EFFECTIVE_MINIMUM)
 
 
 def is_true(setting: str) -> bool:
@@ -439,17 +483,19 @@ class _Seen:
         """Those of a partition, by its name."""
         replicas = self._replicas(name)
         leader = Windows.of(self._leaders(name, replicas))
-        power = any_power = PowerLosses()
+        power = any_power = read_power = PowerLosses()
         if of.flushed_ns:
-            losses = [*self._losses(name, replicas, of.min_isr)]
-            taking = (fault for fault, _, out in losses if not self._kept(name, fault, out))
+            one = [*self._losses(name, replicas)]
+            lost = [(fault, out) for fault, _, out in one if not self._kept(name, fault, out)]
+            any_power = self._power(name, replicas, of, (fault for fault, _, _ in one))
+            read_power = self._power(name, replicas, of, (fault for fault, _ in lost))
+            taking = (f for f, out in lost if len(out) >= self._least(of, f, replicas))
             power = self._power(name, replicas, of, taking)
-            one = (fault for fault, _, _ in self._losses(name, replicas, 1))
-            any_power = self._power(name, replicas, of, one)
         return LogWindows(
             unclean=leader if of.unclean else Windows(),
             power=power,
             any_power=any_power,
+            read_power=read_power,
             leader=leader,
             away=Windows.of(self._away(name, replicas, of.tombstones_ns)),
             flushed_ns=of.flushed_ns,
@@ -460,8 +506,9 @@ class _Seen:
         """Of each node that lost its power in a power window of a partition: when it did, and when it was in
         sync there again."""
         replicas = self._replicas(name)
-        for fault, hit, _ in self._losses(name, replicas, of.min_isr) if of.flushed_ns else ():
-            yield from ((node, (fault.begin_ns, back)) for node, back in hit.items())
+        for fault, hit, out in self._losses(name, replicas) if of.flushed_ns else ():
+            if len(out) >= self._least(of, fault, replicas):
+                yield from ((node, (fault.begin_ns, back)) for node, back in hit.items())
 
     def _replicas(self, name: str) -> set[int]:
         """The nodes that looks name as its leader or as in sync."""
@@ -495,14 +542,14 @@ class _Seen:
 
     def _leaders(self, name: str, replicas: set[int]) -> Iterator[Span]:
         """When its leader may have changed, or answered although it was replaced."""
-        led = [(one.ns, one.leaders.get(name, -1)) for one in self.roles]
-        first = next((ns for ns, leader in led if leader >= 0), FOREVER)
+        led = [(one.ns, one.leaders.get(name, -1), one.epochs.get(name, -1)) for one in self.roles]
+        first = next((ns for ns, leader, _ in led if leader >= 0), FOREVER)
         yield 0, first
-        led = [(ns, leader) for ns, leader in led if ns >= first]
-        for (before, old), (after, new) in pairwise(led):
+        led = [one for one in led if one[0] >= first]
+        for (before, old, epoch), (after, new, later) in pairwise(led):
             if old < 0:
                 yield before - SLACK_NS, after + SLACK_NS
-            elif new != old:
+            elif new != old or 0 <= epoch < later - 1:
                 yield max(before, after - SLACK_NS), after + SLACK_NS
         if led and led[-1][1] < 0:
             yield led[-1][0] - SLACK_NS, FOREVER
@@ -534,11 +581,21 @@ class _Seen:
             elif inside >= 0 and out < 0:
                 out = one.ns
 
+    def _least(self, of: LogSettings, fault: FaultStarted, replicas: set[int]) -> int:
+        """How many replicas an acknowledged record was on at least when a fault began."""
+        fewer = any(
+            one.name.startswith(SHRINKS)
+            and one.begin_ns <= fault.begin_ns < self.healed.get(one.fault, FOREVER - SLACK_NS) + SLACK_NS
+            and _concerns(one, replicas)
+            for one in self.faults
+        )
+        return min(of.min_isr, max(1, of.copies - fewer))
+
     def _losses(
-        self, name: str, replicas: set[int], least: int
+        self, name: str, replicas: set[int]
     ) -> Iterator[tuple[FaultStarted, dict[int, int], dict[int, int]]]:
-        """The faults that took nodes' power, and at least `least` replicas were out then; the nodes that each
-        hit, and all that were out, and when they were in sync again."""
+        """The faults that took the power of replicas; the nodes that each hit, and all that were out then,
+        and when they were in sync again."""
         out: dict[int, int] = {}
         for fault in self.faults:
             if fault.name.partition(":")[0] != POWER:
@@ -547,8 +604,8 @@ class _Seen:
             nodes = [node for node in fault.nodes if not replicas or node in replicas]
             hit = {node: self._back(name, node, fault) for node in nodes}
             out |= hit
-            if hit and len(out) >= least:
-                yield fault, hit, out
+            if hit:
+                yield fault, hit, {**out}
 
     def _kept(self, name: str, fault: FaultStarted, out: Mapping[int, int]) -> bool:
         """Whether a replica that had not lost its power was in sync from before the fault until all that were

@@ -60,7 +60,8 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
         )
 
     since, until = p.sends["invoke_ns"][back], np.full(len(back), NEVER)
-    excuses = p.windows.or_away(p.excuses(back, since, until), since, _missed_until(p, back))
+    excuses = p.excuses(back, since, until, read=p.read_before[back])
+    excuses = p.windows.or_away(excuses, since, _missed_until(p, back))
     result.report(RESURRECTED, back, resurrected, promised(p, back), ACKS, excuses=excuses)
 
 

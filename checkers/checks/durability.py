@@ -9,7 +9,6 @@ from checkers.allowed import Answer, Ground, never, truncation
 from checkers.engine.check import AnomalyClass, Check, Tally, WholeRun
 from checkers.engine.findings import (
     ACKS,
-    FINAL,
     IN_A_HOLE,
     INFO,
     NEVER,
@@ -126,7 +125,7 @@ def promised(p: KernelView, rows: Array) -> Array:
     codes = p.known.acks[p.owner[rows]].astype(np.int64)
     weak = p.known.weak[p.owner[rows]]
     if weak.any():
-        codes[weak & p.flagged(p.reads["phase"] != FINAL)[rows]] = READ_ONCE
+        codes[weak & p.read_before[rows]] = READ_ONCE
     return codes
 
 
@@ -146,9 +145,10 @@ def _taken(p: KernelView, rows: Array) -> Array:
 
 def _cut_off(p: KernelView, rows: Array, windows: LogWindows) -> Array:
     since, acked = p.sends["invoke_ns"][rows], p.sends["ack_ns"][rows]
-    weak = p.known.weak[p.owner[rows]]
+    weak, read = p.known.weak[p.owner[rows]], p.read_before[rows]
     counted = p.flushed_behind(rows, windows.flushed_records)
-    return windows.excuses(since, p.kept_behind(rows), weak=weak, acked=acked, counted=counted)
+    until = p.kept_behind(rows)
+    return windows.excuses(since, until, weak=weak, read=read, acked=acked, counted=counted)
 
 
 def _unseen(p: KernelView, row: int) -> Finding:

@@ -339,7 +339,7 @@ class KernelView:
         (flags)."""
         late = self.known.weak[self.owner[rows]] & (self.sends["ack_ns"][rows] > self.known.settled_ns)
         if late.any():
-            late &= ~self.flagged(self.reads["phase"] != FINAL)[rows]
+            late &= ~self.read_before[rows]
         return np.asarray(late)
 
     @property
@@ -391,11 +391,17 @@ class KernelView:
         """When records may have been taken off the log."""
         return self.known.windows[self.tp]
 
-    def excuses(self, rows: Array, since: Array, until: Array) -> Array:
-        """Codes of what may have taken these sends (rows) from the log between two moments."""
+    def excuses(self, rows: Array, since: Array, until: Array, *, read: Array | None = None) -> Array:
+        """Codes of what may have taken these sends (rows) from the log between two moments. read: flags, a
+        consumer had them."""
         if not self.windows:
             return np.zeros(len(rows), np.int8)
-        return self.windows.excuses(since, until, weak=self.known.weak[self.owner[rows]])
+        return self.windows.excuses(since, until, weak=self.known.weak[self.owner[rows]], read=read)
+
+    @cached_property
+    def read_before(self) -> Array:
+        """Sends that a read that is not FINAL returned (flags)."""
+        return self.flagged(self.reads["phase"] != FINAL)
 
     def excuses_with(self, since: Array, until: Array, *logs: int | str) -> Array:
         """Of each pair of moments the code of what may have taken records in between from this log, or from

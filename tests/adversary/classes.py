@@ -67,6 +67,7 @@ def lost_write(f: Facts) -> Found:
                 until,
                 (send["tp"],),
                 weak=f.weak(send),
+                read=f.promise(send) == "read",
                 acked=send["ack_ns"],
                 behind=behind,
             )
@@ -97,7 +98,14 @@ def resurrected_key(f: Facts) -> Found:
             found: Key = ("resurrected-key", send["tp"], send["value"])
             known = f.acks(send) == -1 and send["ack_ns"] >= 0 and not send["txn"]
             missed = send["invoke_ns"], send["ack_ns"] if known else EVER
-            span = Span(send["invoke_ns"], EVER, (send["tp"],), weak=f.weak(send), missed=missed)
+            span = Span(
+                send["invoke_ns"],
+                EVER,
+                (send["tp"],),
+                weak=f.weak(send),
+                read=f.promise(send) == "read",
+                missed=missed,
+            )
             f.spans[found].append(span)
             yield found, {f.promise(send)}
 

@@ -24,14 +24,19 @@ SHARE_STATE = "__share_group_state"
 SHARES = (SHARE_STATE, *OWNERS)
 """Of which topics the logs say how transactions ended, who owns a partition, how far a group is, and what a
 share group is done with."""
+FACTORS = {
+    "__transaction_state": "transaction.state.log",
+    "__consumer_offsets": "offsets.topic",
+    SHARE_STATE: "share.coordinator.state.topic",
+}
 UNCLEAN, MIN_ISR = "unclean.leader.election.enable", "min.insync.replicas"
 
 
 class Span(NamedTuple):
     """When something may have been taken: from partitions (None = all). internal: topics of coordinators from
-    which, too. weak: it may have been on one replica alone. acked: of the record, -1 = none, or flushing
-    plays no part. behind: of records that all in-sync replicas acknowledged: how far behind, when sent, when
-    acknowledged."""
+    which, too. weak: it may have been on one replica alone. read: unless a consumer had it before. acked: of
+    the record, -1 = none, or flushing plays no part. behind: of records that all in-sync replicas
+    acknowledged: how far behind, when sent, when acknowledged."""
 
     since: int
     until: int
@@ -39,6 +44,7 @@ class Span(NamedTuple):
     internal: tuple[str, ...] = ()
     weak: bool = False
     acked: int = -1
+    read: bool = False
     behind: tuple[tuple[int, int, int], ...] = ()
     missed: tuple[int, int] | None = None
     """When a replica that was away may have missed it; until it was acknowledged (`EVER`: for ever), unless
@@ -142,6 +148,21 @@ class Logs:
         own = config.broker_settings if name.startswith(INTERNAL[1]) else config.topic_settings
         return int(own.get(MIN_ISR, config.min_insync_replicas))
 
+    def _least(self, name: str, ns: int) -> int:
+        """How many replicas had what was acknowledged: all, where there are fewer than the minimum."""
+        kafka = self.config.section(KafkaSection)
+        if [int(part) for part in (kafka.upgrade or kafka.version).split(".")] < [3, 7]:
+            return self._minimum(name)
+        kind = next((n for topic, n in FACTORS.items() if name.startswith(topic)), "")
+        given = min(3, self.config.brokers) if kind else self.config.replication_factor
+        copies = int(self.config.broker_settings.get(f"{kind}.replication.factor", given))
+        for fault in self.faults:
+            taken = fault.name.startswith("reassign:shrink") and set(fault.nodes) & self._replicas(name)
+            if taken and fault.begin_ns <= ns < self.healed.get(fault.fault, EVER - TEN_S) + TEN_S:
+                copies = min(copies, max(1, copies - 1))
+                break
+        return min(copies, self._minimum(name))
+
     def _of_topic(self, name: str, own: str, brokers: str, otherwise: str) -> str:
         given = self.config.broker_settings.get(brokers, otherwise)
         return given if name.startswith("__") else self.config.topic_settings.get(own, given)
@@ -170,6 +191,10 @@ class Logs:
     def _leader(self, name: str) -> Iterator[tuple[int, int]]:
         replicas = self._replicas(name)
         led = [(e.ns, e.leaders.get(name, -1)) for e in self.roles]
+        epochs = [e.epochs.get(name, EVER) for e in self.roles]
+        for look, following, earlier, later in zip(led, led[1:], epochs, epochs[1:], strict=False):
+            if look[1] >= 0 and later != EVER and later - earlier > 1:
+                yield max(look[0], following[0] - TEN_S), following[0] + TEN_S
         first = next((at for at, (_, node) in enumerate(led) if node >= 0), -1)
         yield 0, led[first][0] if first >= 0 else EVER
         led = led[first:] if first >= 0 else []
@@ -210,7 +235,7 @@ class Logs:
     def _taken(self, name: str, span: Span) -> bool:
         """A loss of power may have taken it."""
         losses = [*self._losses(name, weak=span.weak)]
-        if not span.weak:
+        if not span.weak or span.read:
             losses = [fault for fault in losses if not self._saved(name, fault)]
         needed = self._together(name) - 1
         some = [*self._power(name, weak=True)]
@@ -286,9 +311,9 @@ class Logs:
         every = self._of_topic(name, "flush.messages", "log.flush.interval.messages", "")
         if every == "1":
             return
-        out, least = self._out(name), 1 if weak else self._minimum(name)
+        out = self._out(name)
         for _, fault, _ in out:
-            if len(self._then(out, fault)) >= least:
+            if len(self._then(out, fault)) >= (1 if weak else self._least(name, fault.begin_ns)):
                 yield fault
 
     def _back(self, name: str, node: int, fault: FaultStarted) -> int:

@@ -43,6 +43,19 @@ def heeds(config: RunConfig) -> bool:
     return not (old and kafka.deployment == "kraft")
 
 
+def limits(config: RunConfig) -> bool:
+    """Some broker of the run acknowledges with as many replicas as there are, where those are fewer."""
+    old = ("3.3", "3.6")
+    if config.sut == "simulated":
+        return not config.section(SimulatedSection).era.startswith(old)
+    if config.sut == "model":
+        return not config.section(ModelSection).era.startswith(old)
+    if config.sut != "kafka":
+        return True
+    kafka = config.section(KafkaSection)
+    return tuple(map(int, (kafka.upgrade or kafka.version).split(".")[:2])) >= (3, 7)
+
+
 class Windows:
     """The windows of one partition, by its name."""
 
@@ -70,6 +83,27 @@ class Windows:
             return int(config.broker_settings.get("min.insync.replicas", least))
         return int(config.topic_settings.get("min.insync.replicas", config.min_insync_replicas))
 
+    def least(self, fault: FaultStarted) -> int:
+        """How many replicas had what was acknowledged when this fault began."""
+        if not limits(self.config):
+            return self.minimum()
+        names = {
+            "__transaction_state": "transaction.state.log.replication.factor",
+            "__share_group_state": "share.coordinator.state.topic.replication.factor",
+            "__consumer_offsets": "offsets.topic.replication.factor",
+        }
+        copies = self.config.replication_factor
+        if self.topic in names:
+            brokers = self.config.broker_settings
+            copies = int(brokers.get(names[self.topic], min(3, self.config.brokers)))
+        for shrink in _of(self.history, FaultStarted):
+            healed = [e.ns for e in _of(self.history, FaultHealed) if e.fault == shrink.fault]
+            over = healed[-1] + TEN_S if healed else EVER
+            taken = shrink.name.startswith("reassign:shrink") and self.replicas & set(shrink.nodes)
+            if taken and shrink.begin_ns <= fault.begin_ns < over:
+                return min(self.minimum(), max(copies - 1, 1))
+        return min(self.minimum(), copies)
+
     def elects_unclean(self) -> bool:
         """Whether unclean elections are on."""
         name, config = "unclean.leader.election.enable", self.config
@@ -81,15 +115,15 @@ class Windows:
     def leader(self) -> Times:
         """Leader windows."""
         found: Times = []
-        led = [(e.ns, e.leaders.get(self.name, -1)) for e in self.roles]
+        led = [(e.ns, e.leaders.get(self.name, -1), e.epochs.get(self.name, -1)) for e in self.roles]
         while led and led[0][1] == -1:
             led.pop(0)
         found.append((0, led[0][0] if led else EVER))
         for n in range(len(led) - 1):
-            (a, old), (b, new) = led[n], led[n + 1]
+            (a, old, before), (b, new, after) = led[n], led[n + 1]
             if old == -1:
                 found.append((a - TEN_S, b + TEN_S))
-            elif old != new:
+            elif old != new or (before >= 0 and after > before + 1):
                 found.append((max(a, b - TEN_S), b + TEN_S))
         if led and led[-1][1] == -1:
             found.append((led[-1][0] - TEN_S, EVER))
@@ -104,13 +138,13 @@ class Windows:
         """Unclean windows."""
         return self.leader() if self.elects_unclean() else []
 
-    def power(self, minimum: int) -> Times:
-        """Power windows with a minimum."""
+    def power(self, minimum: int = 0) -> Times:
+        """Power windows, or those with this minimum."""
         if self._setting("flush.messages", "log.flush.interval.messages", "0") == "1":
             return []
         return [(fault.begin_ns, fault.ns) for fault in self.powerless(minimum)]
 
-    def powerless(self, minimum: int) -> list[FaultStarted]:
+    def powerless(self, minimum: int = 0) -> list[FaultStarted]:
         """The faults that make them."""
         found: list[FaultStarted] = []
         faults = [f for f in _of(self.history, FaultStarted) if f.name.split(":")[0] == "power"]
@@ -123,7 +157,7 @@ class Windows:
                 for node in {n for f in earlier for n in f.nodes if n in self.replicas or not self.replicas}
                 if self.back(node, [f for f in earlier if node in f.nodes][-1]) > fault.begin_ns
             }
-            if hit and len(out) >= minimum:
+            if hit and len(out) >= (minimum or self.least(fault)):
                 found.append(fault)
         return found
 
@@ -220,14 +254,21 @@ class Windows:
         return found
 
     def excuse(
-        self, since: int, until: int, *, weak: bool = False, acked: int = -1, counted: int = EVER
+        self,
+        since: int,
+        until: int,
+        *,
+        weak: bool = False,
+        read: bool = False,
+        acked: int = -1,
+        counted: int = EVER,
     ) -> str:
-        """What may have taken records between two moments. counted: when enough records behind it were
-        acknowledged."""
+        """What may have taken records between two moments. read: a consumer had them. counted: when enough
+        records behind it were acknowledged."""
         if _meets(self.unclean(), since, until):
             return "unclean"
-        faults = self.powerless(1 if weak else self.minimum()) if self.power(1) else []
-        if not weak:
+        faults = self.powerless(1 if weak else 0) if self.power(1) else []
+        if not weak or read:
             faults = [fault for fault in faults if not self.kept(fault)]
         spans = [(fault.begin_ns, fault.ns) for fault in faults]
         after = [window for window in _merged(spans) if window[0] > counted]
@@ -354,14 +395,19 @@ def lost_write(p: Partition, key: Key) -> str:
         ]
         counted = min(by_all, default=EVER)
     return windows.excuse(
-        send["invoke_ns"], until, weak=_weak(p, send), acked=send["ack_ns"], counted=counted
+        send["invoke_ns"],
+        until,
+        weak=_weak(p, send),
+        read=read_before(p, send),
+        acked=send["ack_ns"],
+        counted=counted,
     )
 
 
 def _resurrected(p: Partition, key: Key) -> str:
     send = p.send_of[int(key[2])]
     since, windows = send["invoke_ns"], _named(p.history, p.tp)
-    excuse = windows.excuse(since, EVER, weak=_weak(p, send))
+    excuse = windows.excuse(since, EVER, weak=_weak(p, send), read=read_before(p, send))
     by_all = not _weak(p, send) and send["ack_ns"] >= 0 and not send["txn"]
     until = EVER if not by_all or _meets(windows.power(1), since, EVER) else send["ack_ns"]
     missed = excuse in ("", "leader") and _meets(windows.away(), since, until)
@@ -555,7 +601,7 @@ def power_took(history: History, died: NodeEnded) -> bool:
     internal = _internal(history, GROUPS + TRANSACTIONS + SHARES)
     every += [one for one in internal if one.replicas or refused]
     for one in every:
-        for fault in one.powerless(one.minimum()) if one.power(one.minimum()) else []:
+        for fault in one.powerless() if one.power() else []:
             if refused and died.ns > fault.begin_ns:
                 return True
             mine = node in fault.nodes and (node in one.replicas or not one.replicas)
