@@ -114,10 +114,11 @@ class RunProgram:
 
     def __post_init__(self) -> None:
         plan, cluster, runtime = self.plan, self.cluster, self.runtime
-        shares = bool(plan.workload.share_groups(plan.config))
+        # who led between two looks matters to locks, and to what a leader alone acknowledges
+        epochs = plan.config.acks != -1 or bool(plan.workload.share_groups(plan.config))
         data, apart = set(plan.names.data), share_groups.queues(plan)
         self._monitor = ClusterMonitor(
-            cluster, runtime, self._write, data, epochs=shares, apart=frozenset(apart)
+            cluster, runtime, self._write, data, epochs=epochs, apart=frozenset(apart)
         )
         if not self.guide.alone:
             self._monitor.topics = frozenset(tp.topic for tp in plan.names.data)

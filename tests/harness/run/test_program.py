@@ -143,6 +143,16 @@ def test_ends_are_final_once_no_high_watermark_can_stand_still_below_acknowledge
     assert waits_s <= (bounds.ns - closing.ns) / 1e9 < waits_s + 1.5
 
 
+@pytest.mark.parametrize(("acks", "recorded"), [(0, True), (1, True), (-1, False)])
+def test_leader_epochs_are_on_record_where_leaders_alone_acknowledge(
+    tmp_path: Path, acks: int, *, recorded: bool
+) -> None:
+    events = VirtualWorld(tmp_path).begin(acks=acks, idempotent=acks == -1).run()
+    looks = of(events, ev.RolesSeen)
+    assert looks
+    assert {bool(look.epochs) for look in looks} == {recorded}
+
+
 def test_a_fault_that_cannot_be_healed_is_recorded_and_never_blamed_on_the_cluster(world: World) -> None:
     world.begin(**KILL, recovery_deadline_s=2)
     setattr(world.cluster, "revive", fails)  # noqa: B010 - a method of the instance alone
