@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from random import Random
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -84,8 +85,14 @@ def begin_later(seed: int, built: Built) -> None:
 
 
 def random_config(seed: int) -> RunConfig:
-    """Settings that decide what a log may lose."""
-    return run_config({"seed": 0, **Random(f"settings/{seed}").choice(SETTINGS)})
+    """Settings that decide what a log may lose; in some runs there are two replicas of each partition."""
+    settings, rng = Random(f"settings/{seed}").choice(SETTINGS), Random(f"replicas/{seed}")
+    if rng.random() < 0.2:
+        kafka = settings.get("kafka", rng.choice(("4.0.0", "3.7.0", "3.6.2")))
+        copies = {f"{topic}.replication.factor": "1" for topic in ("offsets.topic", "transaction.state.log")}
+        brokers = settings.get("broker_settings", {}) | (copies if rng.random() < 0.3 else {})
+        settings = settings | {"replication_factor": 2, "kafka": kafka, "broker_settings": brokers}
+    return run_config({"seed": 0, **settings})
 
 
 def keyed(seed: int, tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
@@ -203,7 +210,8 @@ def random_faults(seed: int, built: Built) -> list[Event]:
         ended = NodeEnd(node=rng.randint(1, 3), exit_code=1)
         events.append(NodeEnded(ns=rng.randint(0, last) * TICK_NS, end=ended))
     if rng.random() < 0.8:
-        events += _roles(rng, built, last)
+        events += _with_epochs(seed, _roles(rng, built, last))
+    events += _shrunk(seed, last)
     if asked := deletion(seed, built):
         at = Random(f"asked/{seed}").randint(0, last) * TICK_NS
         offsets = {f"{built.tps[tp]}-0": offset for tp, offset in asked.items()}
@@ -211,7 +219,39 @@ def random_faults(seed: int, built: Built) -> list[Event]:
     return events
 
 
-def _roles(rng: Random, built: Built, last: int) -> list[Event]:
+def _shrunk(seed: int, last: int) -> list[Event]:
+    """A fault that takes a replica from partitions; mostly none."""
+    rng = Random(f"shrunk/{seed}")
+    if rng.random() >= 0.2:
+        return []
+    begin, node, number = rng.randint(0, last) * TICK_NS, rng.randint(1, 3), 30
+    taken = FaultStarted(
+        begin_ns=begin,
+        ns=begin + TICK_NS,
+        fault=number,
+        name="reassign:shrink",
+        nodes=(node,),
+        text="",
+        colour="",
+    )
+    healed = begin + rng.randint(1, 30) * TICK_NS
+    return [taken, *([FaultHealed(begin_ns=healed, ns=healed, fault=number)] if rng.random() < 0.7 else [])]
+
+
+def _with_epochs(seed: int, looks: list[RolesSeen]) -> list[RolesSeen]:
+    """In some histories looks name leader epochs, of most partitions."""
+    rng, epoch = Random(f"epochs/{seed}"), 0
+    if rng.random() >= 0.25:
+        return looks
+    found = []
+    for look in looks:
+        epoch += rng.choice((0, 1, 1, 2, 3))
+        epochs = {name: epoch for name in look.isr if rng.random() < 0.9}
+        found.append(msgspec.structs.replace(look, epochs=epochs))
+    return found
+
+
+def _roles(rng: Random, built: Built, last: int) -> list[RolesSeen]:
     names = [f"{topic}-0" for topic in built.tps]
     if rng.random() < 0.7:
         names += ["__transaction_state-0", "__consumer_offsets-1"]
