@@ -174,7 +174,7 @@ class KafkaRaftClient:
             self._follow(answer.epoch, answer.leader, now)
         elif answer.epoch < self.epoch or self.role not in (PROSPECTIVE, CANDIDATE):
             return
-        elif answer.leader >= 0 and self.leader < 0:
+        elif answer.leader not in (-1, self.me) and self.leader < 0:
             self._follow(self.epoch, answer.leader, now)
         elif answer.granted:
             self._votes.add(node)

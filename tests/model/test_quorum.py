@@ -178,6 +178,19 @@ def led(era: str = "4.0") -> dict[int, KafkaRaftClient]:
     return nodes
 
 
+def test_a_leader_that_resigned_does_not_follow_itself() -> None:
+    """Voters answer what they believe still."""
+    nodes = led()
+    one = nodes[1]
+    one.tick(8000)
+    assert (one.role, one.leader) == (FOLLOWER, -1)
+    one.tick(one.due)
+    assert (one.role, one.epoch) == (PROSPECTIVE, 1)
+    for node, request in sent(one, Vote):
+        one.voted_by(node, nodes[node].vote(request, 8200), 8200)
+    assert one.leader == -1
+
+
 @pytest.mark.parametrize(("era", "deposed"), [("3.9", True), ("4.0", False), ("4.4", False)])
 def test_a_voter_that_was_cut_off_deposes_no_leader(era: str, deposed: bool) -> None:
     """KIP-996. Before, it raises the epoch with each time-out, and comes back with a later one."""
