@@ -110,6 +110,7 @@ class Era:
     share_members_even: since 4.2 all partitions of a share group have equally many members: members by
         partitions, rounded up (SimpleHomogeneousAssignmentBuilder); else each has one at least, and each
         member has one.
+    share_dead_letters: KIP-1191 (4.4): a share group may have a dead-letter queue.
     share_start_rises: apache/kafka#23074 (4.4): a write of share state that comes late leaves the start
         offset where it is; else it sets it back, and what had ended in between is delivered again.
     zookeeper: until 3.x: brokers register in ZooKeeper, the controller is elected there, and leaders write
@@ -161,13 +162,14 @@ class Era:
     share_locks_renewed: bool = True
     share_counts_kept: bool = True
     share_members_even: bool = True
+    share_dead_letters: bool = True
     share_start_rises: bool = True
     zookeeper: bool = False
 
 
 # Each has what the next one has, but for what came with that.
 V4_4: Final = Era()
-V4_3: Final = replace(V4_4, assignor_raises_epoch=False, share_start_rises=False)
+V4_3: Final = replace(V4_4, assignor_raises_epoch=False, share_dead_letters=False, share_start_rises=False)
 V4_2: Final = replace(
     V4_3,
     ids_logged=False,

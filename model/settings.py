@@ -63,6 +63,9 @@ class Settings:
     (share.coordinator.snapshot.update.records.per.snapshot)."""
     share_committed: bool = True
     """All share groups read at read_committed, else read_uncommitted (share.isolation.level)."""
+    share_letters: str = ""
+    """Dead-letter queue of all share groups, a topic; "" = they have none
+    (errors.deadletterqueue.topic.name)."""
     preferred_check_ms: int = 0
     """Distance between checks for leaders that are not the preferred ones; 0 = none."""
 

@@ -6,10 +6,11 @@ from checkers.checks.dead_letters import ACCEPTED, OfAccepted
 from checkers.known_bugs.bug import KnownBug
 from checkers.known_bugs.labelled_run import LabelledRun
 from checkers.known_bugs.transaction_fates import Suspicion
-from checkers.logs.accept_share import ARCHIVING, lacking
+from checkers.logs.accept_share import lacking
 from core.cluster import SHARE_STATE_TOPIC
 from core.op import TopicPartition
 from history.events import RolesSeen
+from model.share.record_states import RecordState
 
 TICK_NS: Final = 1_000_000_000
 """A timer of Kafka's fires within a tick of 200 ms."""
@@ -52,7 +53,7 @@ def _to_be_archived(run: LabelledRun, finding: OfAccepted, tp: TopicPartition) -
         return True
     logs = (one for one in evidence.partitions() if one.topic == SHARE_STATE_TOPIC)
     return any(
-        batch["state"] == ARCHIVING and batch["first"] <= finding.key[2] <= batch["last"]
+        batch["state"] == RecordState.ARCHIVING and batch["first"] <= finding.key[2] <= batch["last"]
         for log in logs
         for row in evidence.of("share_log", log).to_pylist()
         if (row["group"], evidence.topics.get(row["shared_topic"])) == (group, tp.topic)

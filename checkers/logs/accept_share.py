@@ -24,9 +24,7 @@ from model.share.record_states import RecordState, StoredState, combined
 EPOCHS: Final = "share-epochs-rise"
 START: Final = "share-start-rises"
 WHOLE: Final = "share-snapshot-whole"
-ARCHIVING: Final = 3
-"""State of what is to be archived when its dead letter is written (KIP-1191)."""
-ENDED: Final = (RecordState.ACKNOWLEDGED, RecordState.ARCHIVED)
+ENDED: Final = (RecordState.ACKNOWLEDGED, RecordState.ARCHIVING, RecordState.ARCHIVED)
 RULES: Final = {
     EPOCHS: Rule(
         "State epochs and leader epochs of a share partition do not fall.",
@@ -245,7 +243,8 @@ def _holds(now: StoredState | None, before: StoredState) -> bool:
 
 
 def _states(rows: Iterable[dict[str, int]]) -> dict[int, StoredState]:
-    """Of rows of `history.evidence.STATE_BATCHES`. What is on its way to the archive counts as there."""
+    """Of rows of `history.evidence.STATE_BATCHES`. A state that the model does not know counts as
+    ended."""
     batches = (StateBatch(one["first"], one["last"], one["state"], one["times"]) for one in rows)
     return {
         offset: StoredState(_KNOWN.get(batch.state, RecordState.ARCHIVED), batch.times)

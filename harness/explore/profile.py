@@ -67,6 +67,8 @@ RENEWING_SHARE: Final = 0.5
 """How many runs of share groups have members that renew locks."""
 LIMITED_SHARE: Final = 0.3
 """How many runs of share groups have records that come to the limit of deliveries."""
+LETTERED_SHARE: Final = 0.35
+"""How many of them have a dead-letter queue, where brokers have such."""
 WIDE_SHARE: Final = 0.2
 ISOLATED_SHARE: Final = 0.25
 
@@ -93,6 +95,9 @@ def clean(seed: int, era: str = MODERN) -> RunConfig:
     limited = source(seed, "explore", "share-limit").random() < LIMITED_SHARE
     if limited and workload == "share":
         settings["preset"] = "share-limit"
+    lettered = source(seed, "explore", "dead-letters").random() < LETTERED_SHARE
+    if lettered and workload == "share" and ERAS[era].share_dead_letters:
+        settings["dead_letters"] = True
     return _possible(settings, drawn(seed, NEMESES, workload), seed)
 
 

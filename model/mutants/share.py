@@ -8,6 +8,9 @@ PRESET: Final = {"preset": "share"}
 """No record comes to the limit unseen: so it must have ended by what a member said."""
 LIMITED: Final = {"preset": "share-limit"}
 """Records come to the limit of their deliveries."""
+LETTERS: Final = {"preset": "dead-letters", "era": "4.4"}
+"""The group has a dead-letter queue, and records come to the limit."""
+QUEUE: Final = "no rule about logs reads the dead-letter queue"
 STORED: Final = "the leader stores what a sound one might; the log does not tell what members said"
 LEADERS_MOVE: Final = ("elections", "kill:one@leader", "restart:graceful")
 """What leaders have in memory goes."""
@@ -174,6 +177,68 @@ SHARE: Final[Areas] = {
             right="FENCED_LEADER_EPOCH",
             anomalies=("share-redelivery",),
             hunt=None,
+        ),
+    },
+    "dead letters": {
+        "letters-by-former-leader": Mutant(
+            wrong="at a leader that leads no more the locks of records end as before, and those that come to"
+            " the limit get letters; Kafka 4.4.0 has this bug",
+            right="the leader in force has them",
+            anomalies=("dead-letter-of-accepted",),
+            hunt=HuntingGround(("share",), ("elections",), LETTERS),
+            no_trace=QUEUE,
+        ),
+        "letters-of-markers": Mutant(
+            wrong="a transaction's marker that comes to the limit gets a letter; Kafka 4.4.0 has this bug",
+            right="it is archived: no record stands there",
+            anomalies=("dead-letter-of-nothing",),
+            hunt=HuntingGround(("share",), settings=LETTERS),
+            no_trace=QUEUE,
+        ),
+        "letters-before-stored": Mutant(
+            wrong="a letter is written before it is stored that the record is being archived",
+            right="once the share coordinator has stored it; else the record lives on",
+            anomalies=("dead-letter-of-accepted",),
+            hunt=HuntingGround(("share",), ("kill:one@leader",), {**TWO_BROKERS, **OFTEN, **LETTERS}),
+            no_trace=QUEUE,
+        ),
+        "letters-of-forgotten-group": Mutant(
+            wrong="a share partition that went from memory is read again before its letters are written;"
+            " Kafka 4.4.0 may do so",
+            right="after that",
+            anomalies=("dead-letter-of-accepted",),
+            hunt=HuntingGround(
+                ("share",), ("pause:long@leader",), LETTERS | {"fault_s": 4.5, "renew_share": 0.5}
+            ),
+            no_trace=QUEUE,
+        ),
+        "letters-of-returned": Mutant(
+            wrong="a record that is available again gets a letter, too",
+            right="one that was rejected, or has come to the limit",
+            anomalies=("dead-letter-unearned", "dead-letter-of-accepted", "dead-letter-twice"),
+            hunt=HuntingGround(("share",), settings=LETTERS),
+            no_trace=QUEUE,
+        ),
+        "letters-of-first-only": Mutant(
+            wrong="of neighbours that are archived together only the first one gets a letter",
+            right="each one",
+            anomalies=("dead-letter-lost",),
+            hunt=HuntingGround(("share",), settings=LETTERS),
+            no_trace=QUEUE,
+        ),
+        "letters-with-next-copy": Mutant(
+            wrong="a letter has a copy of the record after the one that it names",
+            right="of that one",
+            anomalies=("dead-letter-differs",),
+            hunt=HuntingGround(("share",), settings=LETTERS),
+            no_trace=QUEUE,
+        ),
+        "letters-sent-twice": Mutant(
+            wrong="a letter is sent again after it was acknowledged",
+            right="where no answer came, or one of a broker that does not lead",
+            anomalies=("dead-letter-twice",),
+            hunt=HuntingGround(("share",), settings=LETTERS),
+            no_trace=QUEUE,
         ),
     },
 }

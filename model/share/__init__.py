@@ -1,5 +1,6 @@
 """Share groups (KIP-932): who holds which record, and what is stored of it.
 
+dead_letter_queue        A broker as writer of dead letters.
 record_states            The delivery states of records: one by one, and as runs of offsets.
 share_coordinator        The share coordinator: how far each share partition got, in a log.
 share_group_coordinator  Members of share groups, and the partitions that they may fetch.

@@ -13,6 +13,8 @@ class RecordState(IntEnum):
     AVAILABLE = 0
     ACQUIRED = 1
     ACKNOWLEDGED = 2
+    ARCHIVING = 3
+    """It will be archived, once the dead-letter queue has it (KIP-1191)."""
     ARCHIVED = 4
 
 

@@ -1,6 +1,7 @@
 """One share partition, as its leader has it in memory: locks, delivery counts, ends (Kafka's SharePartition).
 
     Available → Acquired → Acknowledged (ACCEPT) or Archived (REJECT, no record there, the limit)
+                         → Archiving → Archived (REJECT, the limit: where the group has a dead-letter queue)
                          → Available (RELEASE, the lock's end, the member's end)
                          → Acquired (RENEW: its lock begins again, and nothing is stored)
 
@@ -8,6 +9,12 @@ Everything below `start` has ended; `end` is the next offset that no member was 
 first: until that is known, a record has its new state and cannot be acquired, and where it fails the old
 state is in force again. The end of a lock waits for nothing. Kafka keeps one state for a batch while all its
 records have the same; here each record has its own. No clock: the caller says what time it is, in ms.
+
+Where the group has a dead-letter queue (KIP-1191), a record is Archiving in the share coordinator's log
+before its letter is written, and Archived after that, whether it was written or given up; only then the start
+passes it. A lock that ends at the limit waits for that, too. (Kafka 4.4.0 writes a letter at the end of a
+lock also where nothing could be stored, and ends the locks of a leader that leads no more: planted bug
+`letters-by-former-leader`.)
 
 Left out: from 4.2 on Kafka delivers records apart that came back often (half the limit or more), so that a
 bad one does not use up the deliveries of its neighbours (SharePartition.shouldThrottleRecordsDelivery).
@@ -32,11 +39,11 @@ from model.share.record_states import RecordState, StoredState, gathered, spread
 
 AVAILABLE, ACQUIRED = RecordState.AVAILABLE, RecordState.ACQUIRED
 ACKNOWLEDGED, ARCHIVED = RecordState.ACKNOWLEDGED, RecordState.ARCHIVED
+ARCHIVING = RecordState.ARCHIVING
 ENDED: Final = (ACKNOWLEDGED, ARCHIVED)
 SAID: Final = {
     AcknowledgeType.ACCEPT: ACKNOWLEDGED,
     AcknowledgeType.RELEASE: AVAILABLE,
-    AcknowledgeType.REJECT: ARCHIVED,
     AcknowledgeType.GAP: ARCHIVED,
 }
 
@@ -63,6 +70,11 @@ class Transition:
     def batches(self) -> tuple[StateBatch, ...]:
         """For the share coordinator."""
         return gathered({at: StoredState(one.state, one.count) for at, one in self.changed.items()})
+
+    @property
+    def archiving(self) -> tuple[StateBatch, ...]:
+        """Those whose letters are to be written."""
+        return tuple(one for one in self.batches if one.state == ARCHIVING)
 
 
 class SharePartition:
@@ -187,7 +199,12 @@ class SharePartition:
             return ACKNOWLEDGED
         if "share-reject-releases" in self.bugs and kind is AcknowledgeType.REJECT:
             return AVAILABLE
-        return SAID[kind]
+        return self._given_up if kind is AcknowledgeType.REJECT else SAID[kind]
+
+    @property
+    def _given_up(self) -> RecordState:
+        """Of a record that was rejected, or has come to the limit."""
+        return ARCHIVING if self.settings.share_letters else ARCHIVED
 
     def release(self, member: str) -> Transition:
         """A member has ended: what it holds is available again."""
@@ -197,13 +214,26 @@ class SharePartition:
         return Transition({offset: self._begin(offset, AVAILABLE, counts=kept) for offset in mine})
 
     def expire(self, now: int) -> Transition:
-        """Locks have ended: these records are available again, whether that can be stored or not."""
+        """Locks have ended: these records are available again, whether that can be stored or not. What is on
+        its way to the dead-letter queue stays with no member until that is stored."""
         late = self._held(lambda one: one.until <= now)
         if "share-lock-outlives" in self.bugs:
             late += [at for at, one in self.records.items() if one.state in ENDED and 0 < one.until <= now]
         changed = {offset: self._begin(offset, AVAILABLE) for offset in late}
         for one in changed.values():
-            one.before = None
+            if one.state is ARCHIVING and one.before is not None:
+                one.before.member = ""
+            else:
+                one.before = None
+        return Transition(changed)
+
+    def archive(self, run: StateBatch) -> Transition:
+        """The letters of these records are written, or given up."""
+        changed: dict[int, InFlightState] = {}
+        for offset in range(run.first, run.last + 1):
+            known = self.records.get(offset)
+            if known is not None and known.state is ARCHIVING:
+                changed[offset] = self.records[offset] = InFlightState(ARCHIVED, known.count)
         return Transition(changed)
 
     def _held(self, wanted: Callable[[InFlightState], bool]) -> list[int]:
@@ -220,7 +250,7 @@ class SharePartition:
         limit = 1 if "share-limit-early" in self.bugs else self.settings.share_deliveries
         come_back = state is AVAILABLE and counts
         if come_back and before.count >= limit and "share-limit-ignored" not in self.bugs:
-            state = ARCHIVED
+            state = self._given_up
         count = before.count if counts else before.count - 1
         now = self.records[offset] = InFlightState(state, count, "", before.until, before)
         self._gaps = self._gaps or state is AVAILABLE

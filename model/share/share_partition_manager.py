@@ -8,11 +8,17 @@ from memory: the next fetch has them read again. A fetch waits until something c
 run out, with its session or without; it is looked at again with every change of a share partition and with
 every tick. The state of a share partition is read before anything of it is given out, and written one change
 after the other; what fails is tried again, `ATTEMPTS` times in all.
+
+Once it is stored that a record is being archived, its letter is written, and then it is stored as archived. A
+leader that reads that a record is being archived writes the letter again. Of a share partition that went from
+memory, letters are ended before the state is read again: else they are written twice, or what is to be
+archived is given out meanwhile (planted bug `letters-of-forgotten-group`; Kafka 4.4.0 reads at once).
 """
 
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from model.errors import NO_ERROR, KafkaError, Refused
@@ -29,10 +35,13 @@ from model.protocol.share_messages import (
     SharedPartition,
     ShareFetch,
     ShareFetchResponse,
+    StateBatch,
     WriteShareGroupState,
 )
 from model.replication.node import NodeState
 from model.replication.replica import Replica
+from model.share.dead_letter_queue import DeadLetterQueue
+from model.share.record_states import RecordState
 from model.share.share_coordinator import ShareCoordinator, key_of
 from model.share.share_partition import SharePartition, Transition
 
@@ -68,7 +77,8 @@ class Change:
 class LedShare:
     """A share partition that this broker leads. ready: its state was read. asking: a request to the share
     coordinator is under way. attempts: of the read, or of the first of `changes`, that failed; pause: the
-    next one is not made before."""
+    next one is not made before. letters: runs of records whose letters are being written, or that are not
+    stored as archived yet."""
 
     share: SharePartition
     ready: bool = False
@@ -76,6 +86,7 @@ class LedShare:
     gone: bool = False
     attempts: int = 0
     pause: int = 0
+    letters: int = 0
     changes: deque[Change] = field(default_factory=deque)
 
     def failed(self, now: int) -> bool:
@@ -123,6 +134,9 @@ class SharePartitionManager:
         self.waiting: list[DelayedShareFetch] = []
         self.began: dict[int, set[str]] = {}
         self.forgotten: list[LedShare] = []
+        self.letters = DeadLetterQueue(node)
+        self.former: list[LedShare] = []
+        """Share partitions that are another leader's by now (planted bug)."""
 
     def register(self, handlers: Handlers) -> None:
         """Add its handlers."""
@@ -144,9 +158,12 @@ class SharePartitionManager:
             if led.ready and (late := led.share.expire(self.node.now)).changed:
                 self._store(led, late, unheard)
             self._go_on(led)
-        self.forgotten = [led for led in self.forgotten if led.changes]
+        self.forgotten = [led for led in self.forgotten if led.changes or led.letters]
         for led in self.forgotten:
             self._go_on(led)
+        for led in self.former:
+            self._archive(led, led.share.expire(self.node.now))
+        self.letters.tick()
         self._look()
 
     # ---- sessions
@@ -172,7 +189,7 @@ class SharePartitionManager:
         for (name, tp), led in list(self.led.items()):
             if name == group:
                 del self.led[name, tp]
-                led.gone = not led.changes
+                led.gone = not led.changes and not led.letters
                 self.forgotten.append(led)
 
     def _session(self, request: ShareFetch | ShareAcknowledge) -> None:
@@ -334,6 +351,8 @@ class SharePartitionManager:
     def _drop(self, led: LedShare, error: KafkaError) -> None:
         """It is another leader's; changes that were not stored yet may still be."""
         led.gone = True
+        if "letters-by-former-leader" in self.bugs:
+            self.former.append(led)
         place = led.share.group, led.share.partition
         if self.led.get(place) is led:
             del self.led[place]
@@ -343,18 +362,21 @@ class SharePartitionManager:
 
     def _store(self, led: LedShare, transition: Transition, done: Stored) -> None:
         if "share-answered-unstored" in self.bugs:
-            led.share.complete(transition, stored=True)
-            done(NO_ERROR)
+            self._ended(led, Change(transition, done), NO_ERROR)
             return
         if not transition.changed:
             done(NO_ERROR)
             return
+        if "letters-before-stored" in self.bugs:
+            self._write(led, transition, RecordState.ARCHIVING)
         led.changes.append(Change(transition, done))
         self._go_on(led)
 
     def _go_on(self, led: LedShare) -> None:
         """Ask the share coordinator for what comes next, if anything does."""
         if led.gone or led.asking or self.node.now < led.pause or (led.ready and not led.changes):
+            return
+        if not led.ready and self._leaves_letters(led):
             return
         share = led.share
         error, node = self.coordinator.coordinator(key_of(share.group, share.partition))
@@ -386,6 +408,7 @@ class SharePartitionManager:
             beginning = replica.high_watermark
         led.share.initialise(answer, beginning)
         led.ready, led.attempts = True, 0
+        self._archive(led, Transition(dict(led.share.records)))
         self._look()
 
     def _was_written(self, led: LedShare, answer: ErrorResponse | None) -> None:
@@ -414,7 +437,54 @@ class SharePartitionManager:
         """The first change is stored, or will not be tried again."""
         change = led.changes.popleft()
         led.attempts = led.pause = 0
-        led.share.complete(change.transition, stored=error is NO_ERROR)
-        change.done(error)
+        self._ended(led, change, error)
         self._go_on(led)
         self._look()
+
+    def _ended(self, led: LedShare, change: Change, error: KafkaError) -> None:
+        led.share.complete(change.transition, stored=error is NO_ERROR)
+        change.done(error)
+        if error is NO_ERROR and "letters-of-returned" in self.bugs:
+            self._write(led, change.transition, RecordState.AVAILABLE)
+        if error is NO_ERROR:
+            self._archive(led, change.transition, written="letters-before-stored" in self.bugs)
+
+    # ---- dead letters
+
+    def _archive(self, led: LedShare, transition: Transition, *, written: bool = False) -> None:
+        """Archive what is being archived, after its letters."""
+        for run in transition.archiving:
+            led.letters += 1
+            done = partial(self._written, led, run)
+            if written:
+                done()
+            else:
+                self.letters.write(led.share.group, led.share.partition, run, done)
+
+    def _written(self, led: LedShare, run: StateBatch) -> None:
+        """The letters of a run are written, or given up: it is archived all the same."""
+
+        def stored(error: KafkaError) -> None:
+            led.letters -= 1
+
+        if led.gone:
+            stored(NO_ERROR)
+        else:
+            self._store(led, led.share.archive(run), stored)
+
+    def _write(self, led: LedShare, transition: Transition, state: RecordState) -> None:
+        """Write letters of records in this state, which stay in it (planted bugs)."""
+        for run in transition.batches:
+            if run.state == state:
+                self.letters.write(led.share.group, led.share.partition, run, lambda: None)
+
+    def _leaves_letters(self, led: LedShare) -> bool:
+        """The same share partition went from memory with letters that are to be written."""
+        if "letters-of-forgotten-group" in self.bugs:
+            return False
+        place = led.share.group, led.share.partition
+        return any(
+            place == (one.share.group, one.share.partition)
+            and (one.letters or any(change.transition.archiving for change in one.changes))
+            for one in self.forgotten
+        )

@@ -155,6 +155,10 @@ def test_a_program_gets_no_records_with_keys() -> None:
             {"preset": "share", "sut": "simulated", "era": "4.1", "renew_share": 0.1},
             "era 4.1 renews no locks; 4.2 and later do",
         ),
+        (
+            {"preset": "dead-letters", "sut": "simulated", "era": "4.3"},
+            "dead_letters: era 4.3 has no dead-letter queues; 4.4 and later have",
+        ),
         ({"workload": "share"}, "it needs broker_settings.group.share.* take preset share, which has it"),
         (
             {"preset": "share", "client_settings": {"consumer.fetch.error.backoff.ms": "5"}},

@@ -5,12 +5,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
+from core import dead_letters
 from core.config import RunConfig
 from core.flushing import DAY_MS
 from core.op import Isolation
 from model.eras import ERAS
 from model.mutants.registry import PLANTED
 from model.settings import Settings
+from workloads.share import DEAD_LETTERS
 
 MIN_ISR: Final = "min.insync.replicas"
 UNCLEAN: Final = "unclean.leader.election.enable"
@@ -68,6 +70,7 @@ def settings_of_run(config: RunConfig, era: str, mutant: str) -> Settings:
         unclean=topic_settings[UNCLEAN] == "true",
         internal_replication=min(3, config.brokers),
         share_committed=config.isolation is Isolation.READ_COMMITTED,
+        share_letters=DEAD_LETTERS if config.dead_letters else "",
         compacted=config.compacted,
         cleanable_ratio=float(config.broker_settings.get(RATIO, 0.5)),
         tombstones_ms=int(topic_settings.get(KEPT, DAY_MS)),
@@ -123,14 +126,16 @@ def share_groups(config: RunConfig, era: str) -> str:
     """Why modelled brokers of this era have no share groups, "" = they have some."""
     if not ERAS[era].share_groups:
         return f"workload {config.workload}: era {era} has no share groups; 4.1 and later have"
-    if config.dead_letters:
-        return "dead_letters: the model's share groups have no dead-letter queues"
+    if config.dead_letters and not ERAS[era].share_dead_letters:
+        return f"dead_letters: era {era} has no dead-letter queues; 4.4 and later have"
     return ""
 
 
 def share_settings(settings: Settings) -> dict[str, str]:
     """What all share groups of a modelled cluster are set to, by Kafka's names."""
+    queue = {dead_letters.TOPIC: settings.share_letters, dead_letters.COPIED: "true"}
     return {
+        **(queue if settings.share_letters else {}),
         "share.auto.offset.reset": "earliest",
         "share.isolation.level": "read_committed" if settings.share_committed else "read_uncommitted",
         "share.record.lock.duration.ms": f"{settings.share_lock_ms}",

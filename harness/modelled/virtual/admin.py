@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeVar
 
-from core import replica_order
+from core import dead_letters, replica_order
 from core.cluster import unserved
 from core.config import RunConfig
 from core.errors import ClusterError
@@ -70,11 +70,14 @@ class Administered(ABC):
         """Create a topic; returns when every partition has a leader that all nodes know. It is asked for
         once, of the first broker.
 
-        All data topics of a simulated cluster have the settings of the run's config. Raises: ClusterError,
-        also where others are asked for.
+        All data topics of a simulated cluster have the settings of the run's config, and where its share
+        groups have a dead-letter queue any may be it. Raises: ClusterError, also where others are asked for.
         """
+        known = dict(self.config.settings_of_topics())
+        if self.settings.share_letters:
+            known[dead_letters.ENABLED] = "true"
         for name, value in settings.items():
-            if self.config.settings_of_topics().get(name) != value:
+            if known.get(name) != value:
                 raise ClusterError(
                     f"topic {topic}: the simulated cluster cannot set {name}={value} for a single topic"
                 )

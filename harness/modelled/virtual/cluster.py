@@ -30,6 +30,7 @@ from core.flushing import flushes_each
 from core.op import Isolation, TopicPartition
 from core.systems import SimulatedSection
 from core.wire import Seen, WireRule
+from harness.modelled.shared.base_time import BASE_MS
 from harness.modelled.shared.disk_copy import DiskCopy, copied
 from harness.modelled.shared.settings import settings_of_run, share_settings
 from harness.modelled.virtual.admin import Administered
@@ -51,6 +52,7 @@ from model.protocol.requests import Answered
 from model.protocol.share_messages import ShareFetch
 from model.replication.node import Ask
 from model.replication.replica import Replica
+from model.share.dead_letter_queue import LetterRecord
 from model.zookeeper.ensemble import Ensemble
 from model.zookeeper.zk_data import TOP_LEVEL
 from model.zookeeper.zookeeper import ZooKeeper
@@ -229,8 +231,21 @@ class SimulatedCluster(Administered):
         return found
 
     async def dead_letters(self, topic: str) -> Sequence[DeadLetter]:
-        """See `SharesGroups`: the model's share groups have no such queues."""
-        raise ClusterError(f"the simulated cluster has no dead-letter queue {topic}")
+        """See `SharesGroups`: as the leaders of its partitions have them below the high watermark."""
+        found: list[DeadLetter] = []
+        parts = {tp for view in self.views().values() for tp in view.partitions if tp[0] == topic}
+        for tp in sorted(TopicPartition(*tp) for tp in parts):
+            if (replica := self.leader(tp)) is None:
+                raise ClusterError(f"the dead letters in {topic} could not be read: {tp} has no leader")
+            for offset, batch, letter in replica.log.records():
+                assert isinstance(letter, LetterRecord)
+                if offset < replica.high_watermark:
+                    payload = letter.copy if isinstance(letter.copy, bytes) else None
+                    source = TopicPartition(*letter.partition)
+                    what = letter.group, source, letter.offset, letter.times, payload
+                    ms = BASE_MS + batch.appended_ms
+                    found.append(DeadLetter(*what, place=(tp, offset), ms=ms))
+        return found
 
     async def open_transactions(self, tps: Sequence[TopicPartition]) -> list[OpenTransaction]:
         """Transactions that are open in the leaders' logs."""

@@ -97,6 +97,15 @@ def test_some_share_groups_come_to_the_limit_of_deliveries() -> None:
 
 
 @pytest.mark.sampled(6)
+def test_some_share_groups_have_a_dead_letter_queue_where_brokers_have_such() -> None:
+    runs = [clean(seed, "4.4") for seed in range(400)]
+    shared = [one.dead_letters for one in runs if one.workload == "share"]
+    assert 0.2 < sum(shared) / len(shared) < 0.5
+    assert not any(one.dead_letters for one in runs if one.workload != "share")
+    assert not any(clean(one.seed, "4.3").dead_letters for one in runs if one.dead_letters)
+
+
+@pytest.mark.sampled(6)
 def test_a_seed_is_always_the_same_run() -> None:
     assert clean(11) == clean(11)
     assert trial(clean(11)) == trial(clean(11))

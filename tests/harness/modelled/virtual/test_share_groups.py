@@ -15,13 +15,13 @@ from harness.explore.trial import judged, trial
 from harness.modelled.virtual.invariants.weaknesses import START_FELL
 from harness.modelled.virtual.run import Simulated, simulate
 from history import journal as j
-from history.events import ShareOffsetsListed
+from history.events import DeadLettersListed, ShareOffsetsListed
 from tests.harness.modelled.virtual.test_labels import recorded
 from tests.histories.folders import check_run
 
 
 def config(seed: int, nemesis: str, **settings: Any) -> RunConfig:
-    return run_config({**BASE, "preset": "share", "nemesis": nemesis, "seed": seed, **settings})
+    return run_config({**BASE, "preset": "share", "nemesis": nemesis, "seed": seed} | settings)
 
 
 def lines(done: Simulated, kind: type[Any]) -> list[Any]:
@@ -78,6 +78,28 @@ def test_a_late_write_of_share_state_is_a_weakness_of_its_era() -> None:
     assert {one.name for one in done.weak} == {START_FELL}
     assert judged(done).failures == []
     assert simulate(config(201, "partition:isolate@group-coordinator", era="4.4")).weak == []
+
+
+@pytest.mark.sampled(7)
+@pytest.mark.parametrize(("seed", "nemesis"), [(1, "none"), (3, "elections"), (5, "kill:one@leader")])
+def test_what_a_group_gives_up_is_in_its_dead_letter_queue(seed: int, nemesis: str) -> None:
+    done = simulate(config(seed, nemesis, preset="dead-letters", era="4.4"))
+    judgement = judged(done)
+    assert (judgement.failures, dict(judgement.anomalies)) == ([], {})
+    (listed,) = (event for event in done.events if isinstance(event, DeadLettersListed))
+    assert {row[4] for row in listed.rows} == {1, 2}  # rejected, and come to the limit
+    assert {row[6] for row in listed.rows} == {0, 1, 2}
+    assert all(row[5] >= 0 and row[2] == row[6] for row in listed.rows)
+
+
+@pytest.mark.sampled(7)
+def test_a_forgotten_group_gives_out_nothing_that_is_to_be_archived() -> None:
+    """A leader that stood still finds the connections of all members broken, and at once they are back."""
+    settings = {"preset": "dead-letters", "era": "4.4", "fault_s": 4.5, "renew_share": 0.5}
+    run = config(11, "pause:long@leader", **settings)
+    assert trial(run).failures == []
+    planted = config(11, "pause:long@leader", **settings, mutant="letters-of-forgotten-group")
+    assert set(trial(planted).anomalies) == {"dead-letter-of-accepted"}
 
 
 @pytest.mark.sampled(5)
