@@ -11,6 +11,7 @@ from scenarios.chapters import (
     controller,
     controller_epochs,
     coordinators,
+    dead_letters,
     election,
     eligible,
     fencing,
@@ -43,7 +44,8 @@ CHAPTERS: Final = {
         *(quorum, controller, controller_epochs, leader_writes),
         *(clients, idempotence, producer_state, numbering),
         *(transactions, coordinators, half_ended, zombies, transactional_clients, late_ends, late_records),
-        *(groups, consumer_groups, group_offsets, consumers, positions, share_groups),
+        *(groups, consumer_groups, group_offsets, consumers, positions),
+        *(share_groups, dead_letters),
     )
 }
 """Name -> chapter, in the order of the page."""

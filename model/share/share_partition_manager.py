@@ -352,6 +352,8 @@ class SharePartitionManager:
         """It is another leader's; changes that were not stored yet may still be."""
         led.gone = True
         if "letters-by-former-leader" in self.bugs:
+            for change in led.changes:
+                led.share.complete(change.transition, stored=False)
             self.former.append(led)
         place = led.share.group, led.share.partition
         if self.led.get(place) is led:

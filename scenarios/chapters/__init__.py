@@ -25,6 +25,7 @@ producer_state         What a log knows of a producer.
 quorum                 The metadata quorum.
 replication            Replication.
 share_groups           Share groups.
+dead_letters           Their dead-letter queues.
 storage                Page cache and flush.
 transactional_clients  Transactional producers as real ones are.
 transactions           Transactions.

@@ -6,7 +6,8 @@
 
 What each was answered stands in `told`, as in `raw_producer`. States are of the leader of partition 0, by
 offset: "A:1" = acquired by A, delivered once; "free:1" = available, delivered once; "acc", "arch" =
-acknowledged, archived; "…" = a change that is not stored yet.
+acknowledged, archived; "letter" = its dead letter is being written; "…" = a change that is not stored yet.
+A letter is "0=m0:1": of offset 0, with a copy of m0, delivered once; "–" for a copy = headers only.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,6 +26,7 @@ from model.protocol.share_messages import (
 )
 from model.replication.node import SHARE_STATE_TOPIC
 from model.settings import Settings
+from model.share.dead_letter_queue import LetterRecord
 from model.share.record_states import RecordState
 from model.share.share_coordinator import ShareGroupOffset, ShareSnapshot, ShareUpdate, key_of
 from model.share.share_partition import InFlightState, SharePartition
@@ -33,7 +35,12 @@ from scenarios.drivers.cluster import GROUP, data
 from scenarios.drivers.raw_producer import RawProducerStage, named
 from scenarios.framework import look
 
-SHORT: Final = {RecordState.AVAILABLE: "free", RecordState.ACKNOWLEDGED: "acc", RecordState.ARCHIVED: "arch"}
+SHORT: Final = {
+    RecordState.AVAILABLE: "free",
+    RecordState.ACKNOWLEDGED: "acc",
+    RecordState.ARCHIVING: "letter",
+    RecordState.ARCHIVED: "arch",
+}
 TP: Final = data(0)
 
 
@@ -47,7 +54,10 @@ class RawShareStage(RawProducerStage):
         coordinators: Sequence[int] = (1,),
     ) -> None:
         super().__init__(settings, partitions, coordinators)
-        self.create(SHARE_STATE_TOPIC, [coordinators] * 3).wait(200)
+        self.create(SHARE_STATE_TOPIC, [coordinators] * 3)
+        if queue := self.settings.share_letters:
+            self.create(queue, [coordinators])
+        self.wait(200)
 
     @cached_property
     def sessions(self) -> dict[str, tuple[int, int]]:
@@ -178,10 +188,19 @@ def _record(record: object) -> str:
     return f"[{text}]" if isinstance(record, ShareSnapshot) else text
 
 
+def _letters(s: RawShareStage, _: str) -> object:
+    replica = s.replica((s.settings.share_letters, 0))
+    if replica is None:
+        return "down"
+    found = [letter for _, _, letter in replica.log.records() if isinstance(letter, LetterRecord)]
+    return [f"{one.offset}={one.copy or '–'}:{one.times}" for one in found]
+
+
 COLUMNS: Mapping[str, Callable[[RawShareStage, str], object]] = {
     r"states(?: at (\d))?": _states,
     r"start(?: at (\d))?": lambda s, n: share.start if (share := s.led(int(n or -1))) is not None else None,
     r"end(?: at (\d))?": lambda s, n: share.end if (share := s.led(int(n or -1))) is not None else None,
+    "letters": _letters,
     "stored": _stored,
     "stored start": lambda s, _: s.stored.start if s.stored is not None else None,
     "state log": _log,

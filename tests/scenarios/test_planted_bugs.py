@@ -99,6 +99,11 @@ BROKEN = (
     ("share-leader-changes", "share-update-replaces"),
     ("share-leader-fenced", "share-old-leader-writes"),
     ("share-stored-first", "share-state-not-replicated"),
+    ("dead-letter", "letters-before-stored"),
+    ("dead-letter", "letters-with-next-copy"),
+    ("dead-letter", "letters-sent-twice"),
+    ("dead-letter-at-the-limit", "letters-of-returned"),
+    ("lock-ends-with-leader", "letters-by-former-leader"),
 )
 """Scenario, a planted bug that breaks what it explains."""
 
