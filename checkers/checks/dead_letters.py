@@ -222,12 +222,15 @@ def _calmness(groups: RunShareGroups, sent_ns: int) -> Calmness:
 
 
 def _accepted(life: Life, groups: RunShareGroups) -> Said | None:
-    """Who certainly accepted the record: its lock lasted. (Later an answer says only that the group is done
-    with the record.)"""
+    """Who certainly accepted the record: its lock lasted, with its session. (Later an answer says only that
+    the group is done with the record. Who renews a lock keeps the record over polls, which may begin a new
+    session: then others may have been given it.)"""
     for said in life.said:
         if said.kind is Acknowledgement.ACCEPT and said.outcome is Outcome.OK:
             held = life.held(said)
-            if held is not None and said.done_ns <= held.since_ns + groups.lock_ns:
+            if held is None or said.done_ns > held.since_ns + groups.lock_ns:
+                continue
+            if not any(one.kind is Acknowledgement.RENEW for one in life.said_of(held)):
                 return said
     return None
 

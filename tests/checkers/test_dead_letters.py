@@ -141,6 +141,34 @@ def test_each_class_is_found_as_what_it_is(letters: Sequence[Row], classes: set[
     assert {name for name in classes if of.anomalies[name].disallowed} == classes
 
 
+def renewed(said: dict[int, tuple[Acknowledgement, ...]], outcome: Outcome = Outcome.OK) -> Built:
+    """The process renews the lock of its first delivery at once."""
+    made = built(said)
+    told = Said(tp=0, offset=ACCEPTED, kind=Acknowledgement.RENEW, outcome=outcome)
+    first = 2 * S
+    made.ops.append(
+        Op(process=1, f="acknowledge", invoke=first + S // 9, complete=first + S // 8, mops=[told])
+    )
+    made.ops.sort(key=lambda op: op.invoke)
+    return made
+
+
+@pytest.mark.parametrize("outcome", [Outcome.OK, Outcome.INFO])
+def test_of_a_record_that_was_renewed_it_is_not_certain_that_it_was_accepted(outcome: Outcome) -> None:
+    """Its process may have had a new session by then: what the one before held went to others."""
+    letters = (*RIGHT, letter(ACCEPTED))
+    of = verdict(renewed(SAID, outcome), letters)
+    assert found(of) == {"dead-letter-unearned"}  # nothing was disturbed
+    assert found(verdict(renewed(SAID, outcome), letters, events=killed())) == set()
+    assert found(verdict(built(), letters, events=killed())) == {"dead-letter-of-accepted"}
+
+
+def test_a_renewal_of_an_earlier_delivery_says_nothing_of_the_one_that_was_accepted() -> None:
+    twice = SAID | {ACCEPTED: (Acknowledgement.RELEASE, Acknowledgement.ACCEPT)}
+    of = verdict(renewed(twice), (*RIGHT, letter(ACCEPTED)), events=killed())
+    assert found(of) == {"dead-letter-of-accepted"}
+
+
 def test_nothing_is_missing_that_the_group_has_not_passed() -> None:
     assert found(verdict(built(), RIGHT[:1], start=RELEASED)) == set()
     assert found(verdict(built(), RIGHT[:1], start=RELEASED + 1)) == {"dead-letter-lost"}

@@ -80,7 +80,17 @@ def _accepted(history: History, record: Record) -> bool:
     for said in _said(history, record, Acknowledgement.ACCEPT):
         own = [d for d in rows_of(history.deliveries, record) if d["process"] == said["process"]]
         own = [d for d in own if d["complete_ns"] <= said["invoke_ns"]]
-        if own and said["outcome"] == OK and said["complete_ns"] <= own[-1]["since_ns"] + lock_ns(history):
+        if not own or said["outcome"] != OK or said["complete_ns"] > own[-1]["since_ns"] + lock_ns(history):
+            continue
+        since, process = own[-1]["complete_ns"], said["process"]
+        renewals = [
+            row["invoke_ns"]
+            for row in rows_of(history.acknowledgements, record)
+            if row["kind"] == Acknowledgement.RENEW and row["process"] == process
+        ]
+        later = [d["complete_ns"] for d in rows_of(history.deliveries, record) if d["process"] == process]
+        later = [ns for ns in later if ns > since]
+        if not any(since <= ns < min(later, default=OPEN) for ns in renewals):
             return True
     return False
 
