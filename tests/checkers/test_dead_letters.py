@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from random import Random
 
 import pytest
 
@@ -12,6 +13,7 @@ from core.op import Acknowledgement, Isolation, Outcome, Phase
 from history.events import DeadLettersListed, Event, FaultHealed, FaultStarted, ShareOffsetsListed
 from history.verdict import Verdict
 from tests.checkers.found import check_tables
+from tests.checkers.test_share_groups import CHUNK, SEEDS, made
 from tests.histories.built import Bound, Built, Delivery, F, Op, Process, Read, Said, Send
 from tests.oracle import anomalies
 
@@ -82,20 +84,21 @@ def verdict(
     ]
     names = {"f": F, "error": ["E"], "group": ["g"], "txn_id": []}
     recorded = [*listed, *events]
-    agree(made, recorded)
+    agree(made, recorded, config())
     checked = api.check(made.tables(), config=config(), events=recorded, names=names)
     return checked.verdict
 
 
-def agree(made: Built, events: Sequence[Event]) -> None:
-    """Kernel and oracle find the same."""
-    tables, here = made.tables(), config()
+def agree(built: Built, events: Sequence[Event], here: RunConfig) -> set[str]:
+    """The classes that kernel and oracle find; they have to say the same."""
+    tables = built.tables()
     slow = anomalies.variants(tables, portable=False, events=events, config=here)
     tally = check_tables(tables, portable=False, events=events, config=here, cap=2**31)
     assert not tally.crashed
     fast = {one.canonical: (one.variant, one.excuse) for one in tally.findings}
     of_letters = {key for key in (*fast, *slow) if key[0] in anomalies.LETTERS}
     assert of_letters == {key for key in of_letters if key in fast and fast[key] in slow.get(key, ())}
+    return {str(key[0]) for key in of_letters}
 
 
 def killed() -> list[Event]:
@@ -261,3 +264,33 @@ def test_a_finding_says_what_stands_where(case: str) -> None:
     of = verdict(built(), letters)
     (example,) = [one for name in found(of) for one in of.anomalies[name].examples]
     assert re.search(says, example.sentence), example.sentence
+
+
+def of_random_group(seed: int) -> set[str]:
+    """Kernel and oracle about a group of random life, whose queue has letters at random; the classes."""
+    group = made(seed, ("", "", "skip", "redelivers")[seed % 4])
+    rng = Random(f"letters/{seed}")
+    letters = [
+        ("g", "x", 0, offset, rng.randint(1, group.most), value, 0, number, 0)
+        for number, offset in enumerate(rng.choices(range(group.size + 1), k=rng.randint(0, group.size + 2)))
+        for value in [rng.choice((100 + offset, 100 + offset, HEADERS_ONLY, ANOTHER, 101))]
+    ]
+    events = [*group.events(faults=seed % 3), DeadLettersListed(ns=group.now, rows=tuple(letters))]
+    level = Bound(tp=0, isolation=Isolation.READ_UNCOMMITTED, end=group.size, read_to=group.size)
+    group.built.bounds.append(level)
+    return agree(group.built, events, group.config())
+
+
+@pytest.mark.sampled(6)
+@pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
+def test_kernel_and_oracle_agree_on_random_letters(first: int) -> None:
+    for seed in range(first, first + CHUNK):
+        of_random_group(seed)
+
+
+@pytest.mark.sampled(20)
+def test_random_letters_show_every_class() -> None:
+    found: set[str] = set()
+    for seed in range(60):
+        found |= of_random_group(seed)
+    assert found == set(anomalies.LETTERS)
