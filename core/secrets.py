@@ -1,14 +1,19 @@
-"""Secrets among settings: never written into a file of a run, never shown.
+"""Secrets among settings: never left in a file of a run, never shown.
 
 What a client needs to reach a secured cluster is in its endpoint (`core.cluster.Security`), which goes from
 process to process through memory. A configuration has none; where one has all the same, its value is hidden.
 """
 
+import functools
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any, Final
 
 HIDDEN: Final = "(hidden)"
+SECRET: Final = frozenset({"sasl.password", "ssl.key.password"})
+"""Settings of clients whose value is a secret, by librdkafka's names."""
 SHOWN_MOST: Final = 200
 """Characters of a value that a message repeats."""
 
@@ -29,6 +34,31 @@ def _masked(name: str, value: Any) -> Any:
     if isinstance(value, Mapping):
         return masked(value)
     return HIDDEN if is_secret(name) else value
+
+
+def secrets_of(settings: Mapping[str, str]) -> frozenset[str]:
+    """The secrets among settings of clients."""
+    return frozenset(settings[name] for name in SECRET & settings.keys() if settings[name])
+
+
+def without(text: str, secrets: Iterable[str]) -> str:
+    """A text with these hidden, also as JSON has them."""
+    for secret in sorted(secrets, key=len, reverse=True):  # one may be a part of another one
+        for form in (secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]):
+            text = text.replace(form, HIDDEN)
+    return text
+
+
+def hide(path: Path, hidden: Callable[[str], str]) -> None:
+    """Put a text with its secrets hidden in the place of the text. Its other bytes stay. Raises: OSError."""
+    beside = path.with_name(f".{path.name}")
+    opened = functools.partial(open, encoding="utf-8", errors="surrogateescape", newline="")
+    try:
+        with opened(path) as given, opened(beside, "w") as made:
+            made.writelines(map(hidden, given))
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
 
 
 def shown(value: object) -> str:

@@ -17,6 +17,7 @@ OPTIONS = {
 }
 KEYWORDS = {"cluster": "file"}
 """Options whose keyword of `cluster` has another name."""
+OF_CLUSTER = ("sut", "file", "owned")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -52,10 +53,19 @@ def inquest_cluster(request: pytest.FixtureRequest) -> "Iterator[GuidedCluster]"
     options |= keywords | ({"owned": True} if request.config.getoption("--inquest-owned") else {})
     settings: dict[str, Any] = {}
     for mark in reversed(list(request.node.iter_markers("inquest"))):  # the nearest one last
-        settings |= mark.kwargs
-    if "file" in options or options.get("sut", "external") != "external":
-        for name in ("file", "owned"):  # what a marker says of its cluster is not said of another one
-            settings.pop(name, None)
-    with cluster(**(settings | options)) as made:
+        if mark.args:
+            raise pytest.UsageError(
+                f"marker inquest: {mark.args[0]!r} has no name; write name={mark.args[0]!r}"
+            )
+        settings = _over(settings, dict(mark.kwargs))
+    with cluster(**_over(settings, options)) as made:
         request.node.add_report_section("setup", "inquest", f"recorded in {made.folder}")
         yield made
+
+
+def _over(settings: dict[str, Any], nearer: dict[str, Any]) -> dict[str, Any]:
+    """These settings, and nearer ones over them: where those name a system or a cluster, what was said of
+    another one does not count."""
+    named = "file" in nearer or nearer.get("sut", "external") != "external"
+    kept = {name: value for name, value in settings.items() if not (named and name in OF_CLUSTER)}
+    return kept | nearer

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 
 from core.cluster import PROGRAM_LOST, Endpoint
 from core.programs import program
+from core.secrets import hide, secrets_of, without
+from harness.clients.application.named import log_of
 from harness.clients.worker_protocol import ClientProgress, Command, WorkerLine
 from harness.processes.child import Child, start, tail
 from harness.processes.guard import Guard
@@ -28,6 +30,8 @@ class WorkerProcess:
         self.heard_ns = time.monotonic_ns()
         self.condemned = False
         self.log = run.journal / f"worker-{slot}.log"
+        self._program_log = log_of(run.application, slot)
+        self._secrets = secrets_of(endpoint.args)
         running = start([*command, str(run.folder.resolve()), str(slot)], log=self.log)
         self._child = Child(running, f"client {slot}", WorkerLine, self._hear)
         self.tell(endpoint)
@@ -71,8 +75,16 @@ class WorkerProcess:
         self._child.signal(signal.SIGKILL)
 
     def close(self) -> None:
-        """Wait for the end of the worker, and release its pipes and its guard; idempotent."""
+        """Wait for the end of the worker, and release its pipes and its guard; idempotent. Programs of the
+        user's know the secrets of the cluster: what they wrote is kept without these, or not at all."""
         self._child.close()
+        for log in (self.log, self._program_log) if self._secrets else ():
+            try:
+                hide(log, lambda text: without(text, self._secrets))
+            except FileNotFoundError:
+                continue
+            except OSError:
+                log.unlink(missing_ok=True)
         if self.log.exists() and not self.log.stat().st_size:
             self.log.unlink()
 
@@ -88,7 +100,7 @@ class WorkerProcess:
 
     def last_words(self) -> str:
         """The last line that it wrote to stderr, "" = none."""
-        return tail(self.log).strip().rpartition("\n")[2]
+        return without(tail(self.log).strip().rpartition("\n")[2], self._secrets)
 
     def _hear(self, line: WorkerLine) -> None:
         self.progress = line.progress

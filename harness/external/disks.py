@@ -5,7 +5,6 @@ copied. Where they cannot be paused, the disks may contradict each other: a late
 lacks. What lies beside a disk is text for people: the file's secrets are taken out of it.
 """
 
-import functools
 import shutil
 import time
 from collections.abc import Callable, Collection, Sequence
@@ -15,6 +14,7 @@ from typing import Final
 
 from core.cluster import internal
 from core.errors import ClusterError
+from core.secrets import hide
 from harness.evidence import directory
 from harness.evidence.takes import Takes
 from harness.external.hooks import HookRunner
@@ -78,7 +78,7 @@ class Disks:
         """Take secrets out of the texts of a node; one that cannot be read is removed. Never raises."""
         for text in [path for path in folder.glob("*") if path.is_file() or path.is_symlink()]:
             try:
-                hidden(text, self._hooks.hide)
+                hide(text, self._hooks.hide)
             except OSError as error:
                 text.unlink(missing_ok=True)
                 self._missed.append(f"{text.name}: {error}")
@@ -110,15 +110,3 @@ class Disks:
         for why in self._missed:
             takes.miss(why)
         return takes.write(into)
-
-
-def hidden(path: Path, hide: Callable[[str], str]) -> None:
-    """Put a text without its secrets in the place of the text. Its other bytes stay. Raises: OSError."""
-    beside = path.with_name(f".{path.name}")
-    opened = functools.partial(open, encoding="utf-8", errors="surrogateescape", newline="")
-    try:
-        with opened(path) as given, opened(beside, "w") as made:
-            made.writelines(map(hide, given))
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)

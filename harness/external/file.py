@@ -25,7 +25,7 @@ from core.cluster import Address, Security, SecurityProtocol
 from core.config import Application
 from core.errors import ConfigError
 from core.files import read_small
-from core.secrets import HIDDEN
+from core.secrets import SECRET, without
 from core.systems import ExternalSection, Profile
 from harness.brokers.admin.connection import SECURITY_SETTINGS
 
@@ -34,8 +34,6 @@ NAME: Final = r"^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$"
 LABEL: Final = r"^$|^[A-Za-z0-9!(]"
 """How a selector of labels begins."""
 PODS_S: Final = 120.0
-SECRET: Final = frozenset({"sasl.password", "ssl.key.password"})
-"""Settings of clients whose value is a secret."""
 PROTOCOL: Final = "security.protocol"
 VALUE_ERROR: Final = "Value error, "
 """How pydantic begins what a validator says."""
@@ -222,16 +220,13 @@ class Secured:
     def __init__(self, given: Mapping[str, str], around: Mapping[str, str]) -> None:
         """around: the environment. Raises: ConfigError, where it lacks a variable."""
         found = {name: _value(name, text, around) for name, text in given.items()}
-        secrets = {value for name, value in found.items() if given[name].startswith("$") and value}
-        self._secrets = sorted(secrets, key=len, reverse=True)  # one may be a part of another one
+        self._secrets = {value for name, value in found.items() if given[name].startswith("$") and value}
         protocol = SecurityProtocol(found.pop(PROTOCOL, "PLAINTEXT"))
         self.security = Security(protocol=protocol, settings=found)
 
     def without_secrets(self, text: str) -> str:
         """A text with every secret hidden."""
-        for secret in self._secrets:
-            text = text.replace(secret, HIDDEN)
-        return text
+        return without(text, self._secrets)
 
 
 def read(path: Path) -> ClusterFile:

@@ -160,7 +160,7 @@ class GuidedCluster:
 
 @contextmanager
 def cluster(
-    sut: str = "kafka",
+    sut: str = "",
     *,
     results: str = "results",
     file: str = "",
@@ -170,13 +170,16 @@ def cluster(
 ) -> Iterator[GuidedCluster]:
     """A cluster under load, for the length of the block.
 
-    sut: kafka, model or external. results: folder for run folders. file: of the external cluster
-    (docs/external.md); owned: it is yours to break. engine: what judges, process or spark. settings: any of
-    `inquest run --set`, such as kafka="4.3.1", brokers=1, workload="groups", nemesis="wire".
+    sut: kafka, model or external; "" = external with a file, else kafka. results: folder for run
+    folders. file: of the external cluster (docs/external.md); owned: it is yours to break. engine: what
+    judges, process or spark. settings: any of `inquest run --set`, such as kafka="4.3.1", brokers=1,
+    workload="groups", nemesis="wire".
 
-    Raises: ClusterError, where it cannot be started.
+    Raises: ConfigError, for a file beside another system; ClusterError, where it cannot be started.
     """
-    sut = "external" if file else sut
+    if file and sut not in ("", "external"):
+        raise ConfigError(f"file={file!r} is a cluster of sut=external, and sut={sut!r} is given, too")
+    sut = sut or ("external" if file else "kafka")
     asked = Start(settings={"sut": sut, **settings}, results=results, cluster=file, owned=owned)
     made = GuidedCluster(asked, engine)
     try:

@@ -1,5 +1,6 @@
 """Secrets of a configuration: in no file, in no message."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from checkers.verdict.repeat import repro
 from core.config import RunConfig, recorded_config, run_config
 from core.errors import ConfigError
-from core.secrets import HIDDEN, is_secret, masked, shown
+from core.secrets import HIDDEN, hide, is_secret, masked, secrets_of, shown, without
 from harness.compose import create_folder
 
 WORD = "open-sesame"
@@ -80,3 +81,17 @@ def test_secrets_in_sections_are_hidden() -> None:
         "a": {"sasl.password": HIDDEN, "b": 1},
         "c": [1],
     }
+
+
+def test_a_text_of_others_is_kept_without_secrets_of_clients(tmp_path: Path) -> None:
+    settings = {"sasl.password": 'k3y"ü', "ssl.key.password": 'k3y"ü-2', "sasl.username": "boot"}
+    secrets = secrets_of(settings)
+    text = f"boot {settings} {json.dumps(settings)} {json.dumps(settings, ensure_ascii=False)}"
+    assert "k3y" not in without(text, secrets)
+    assert without(text, secrets).count(HIDDEN) == 6  # none of them in part
+    assert without("boot", secrets_of({"sasl.password": ""})) == "boot"
+    log = tmp_path / "log"
+    log.write_bytes(b'\xff k3y"\xc3\xbc-2\r\nboot')
+    hide(log, lambda line: without(line, secrets))
+    assert log.read_bytes() == b"\xff (hidden)\r\nboot"
+    assert [path.name for path in tmp_path.iterdir()] == ["log"]

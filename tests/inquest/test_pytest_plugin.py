@@ -74,6 +74,15 @@ def test_mine(inquest_cluster):
 def test_usual(inquest_cluster):
     print("asked: usual", inquest_cluster.asked)
 """
+FARTHER = """
+import pytest
+
+pytestmark = pytest.mark.inquest(MODULE)
+
+@pytest.mark.inquest(NEARER)
+def test_it(inquest_cluster):
+    print("asked: it", inquest_cluster.asked)
+"""
 
 pytestmark = pytest.mark.slow
 
@@ -199,3 +208,32 @@ def test_another_system_of_an_option_is_not_the_cluster_of_a_marker(tmp_path: Pa
     code, out = ended(tmp_path, MARKED, "-s", "-k", "mine", *words.split(), sut="")
     assert code == 0, out
     assert asked(out) == {"mine": {"sut": "model", "rate": 30, "workload": "groups", "engine": "spark"}}
+
+
+@pytest.mark.sampled(5)
+@pytest.mark.parametrize(
+    ("module", "nearer", "given"),
+    [
+        ("file='a.toml', owned=True, rate=2", "sut='model'", {"sut": "model", "rate": 2}),
+        ("file='a.toml', owned=True", "sut='external'", {"sut": "external", "file": "a.toml", "owned": True}),
+        ("file='a.toml', owned=True", "file='b.toml'", {"file": "b.toml"}),
+        ("sut='model', rate=2", "file='b.toml', owned=True", {"file": "b.toml", "owned": True, "rate": 2}),
+    ],
+)
+def test_a_nearer_marker_names_another_system(
+    tmp_path: Path, module: str, nearer: str, given: dict[str, Any]
+) -> None:
+    (tmp_path / "conftest.py").write_text(RECORDED)
+    code, out = ended(tmp_path, FARTHER.replace("MODULE", module).replace("NEARER", nearer), "-s", sut="")
+    assert code == 0, out
+    assert asked(out) == {"it": given}
+
+
+@pytest.mark.sampled(5)
+def test_a_setting_of_a_marker_has_a_name(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text(RECORDED)
+    source = FARTHER.replace("MODULE", "rate=2").replace("NEARER", "'transactions'")
+    code, out = ended(tmp_path, source, "-s", sut="")
+    assert code == pytest.ExitCode.TESTS_FAILED, out
+    assert "marker inquest: 'transactions' has no name" in out
+    assert asked(out) == {}

@@ -3,7 +3,7 @@
 import json
 import os
 import signal
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from time import monotonic, sleep
@@ -13,6 +13,7 @@ from core.client_settings import SessionSpec
 from core.config import Application, RunConfig
 from core.errors import ConfigError
 from core.op import TopicPartition
+from core.secrets import secrets_of, without
 from harness.clients.application import named
 from harness.clients.application.position import GroupPosition
 from harness.clients.command.speaker import ClientLost
@@ -67,9 +68,14 @@ def surroundings(
 class Instance:
     """A program that was started, in the group of this process. position: of its group."""
 
-    def __init__(self, around: Mapping[str, str], log: Path, position: GroupPosition) -> None:
-        """log: takes its standard output and error. Raises: ConfigError, where it cannot be started."""
-        self._log, self._position = log, position
+    def __init__(
+        self, around: Mapping[str, str], log: Path, position: GroupPosition, secrets: Collection[str] = ()
+    ) -> None:
+        """log: takes its standard output and error. secrets: are hidden in what is said of it.
+
+        Raises: ConfigError, where it cannot be started.
+        """
+        self._log, self._position, self._secrets = log, position, secrets
         self._committed: dict[TopicPartition, int] | None = None
         self._since = monotonic()
         self._asked: float | None = None
@@ -142,7 +148,7 @@ class Instance:
     def _refuse_ended(self) -> None:
         """Raises: ClientLost, where the program has ended."""
         if (code := self._program.poll()) is not None:
-            words = tail(self._log).strip().rpartition("\n")[2]
+            words = without(tail(self._log).strip().rpartition("\n")[2], self._secrets)
             how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
             last = f"; its last line: {words[:200]}" if words else ""
             raise ClientLost(f"the application {how}{last}")
@@ -157,7 +163,7 @@ def started(config: RunConfig, spec: SessionSpec, args: Mapping[str, str], folde
     """Start an instance. folder: takes its log. Raises: ConfigError."""
     folder.mkdir(exist_ok=True)
     position = GroupPosition(args, spec.group or "")
-    log = folder / f"instance-{spec.slot}.log"
+    log = named.log_of(folder, spec.slot)
     with log.open("a") as file:
         file.write(f"--- process {spec.process} (pid {os.getpid()})\n")
-    return Instance(surroundings(config, spec, args, folder), log, position)
+    return Instance(surroundings(config, spec, args, folder), log, position, secrets_of(args))

@@ -1,6 +1,7 @@
 """The program that the user named for the instances of an application, and the settings of a run of one."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Final
 
 from core.extensions import APP
@@ -17,3 +18,8 @@ SETTINGS: Final[Mapping[str, object]] = {
 }
 """What a run of an application has where the user says nothing else: some 100 records a second, which a
 simple program can follow, to all partitions alike, so that no instance is idle when a fault hits it."""
+
+
+def log_of(folder: Path, slot: int) -> Path:
+    """What the instances of a slot wrote. folder: of the run, that of the application."""
+    return folder / f"instance-{slot}.log"

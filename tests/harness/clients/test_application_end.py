@@ -200,5 +200,18 @@ def test_one_that_does_not_end_keeps_no_other_from_being_asked(
     assert (made.read_text() if made.exists() else None) == calls
 
 
+def test_the_last_line_of_an_application_has_no_secret_also_where_it_is_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = "x" * 190
+    monkeypatch.setenv(APP, shlex.join(["sh", "-c", f"echo {before}open-sesame; exit 3"]))
+    position = cast(GroupPosition, Position(0, end=False))
+    one = instance.Instance(os.environ, tmp_path / "log", position, ["open-sesame"])
+    with one._program as program:
+        program.wait()
+    with pytest.raises(ClientLost, match=rf"ended with exit code 3; its last line: {before}\(hidden\)$"):
+        one.look([IN])
+
+
 if __name__ == "__main__":
     print(drive(**json.loads(sys.argv[1])))

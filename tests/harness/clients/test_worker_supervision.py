@@ -66,6 +66,28 @@ def test_striking_a_worker_needs_no_lock_that_an_interrupted_poll_may_hold(handl
     handle.strike()  # one that is gone is no error
 
 
+LEAKS = """
+import sys
+from pathlib import Path
+folder = Path(sys.argv[1]) / "application"
+folder.mkdir()
+(folder / "instance-0.log").write_text("boot with open-sesame\\nready\\n")
+print("lost: open-sesame", file=sys.stderr)
+sys.exit(69)
+"""
+
+
+@pytest.mark.sampled(2)
+def test_what_a_program_says_of_its_secrets_is_not_kept(run: Run) -> None:
+    args = {"sasl.password": "open-sesame"}
+    made = WorkerProcess(run, 0, Endpoint(factory="m:f", args=args), [sys.executable, "-c", LEAKS])
+    assert ended(made, 60)
+    assert made.why_ended() == "lost: (hidden)"
+    made.close()
+    assert made.log.read_text() == "lost: (hidden)\n"
+    assert (run.application / "instance-0.log").read_text() == "boot with (hidden)\nready\n"
+
+
 def test_a_second_signal_while_cleaning_up_raises_nothing() -> None:
     struck: list[int] = []
     with Interrupts() as interrupts:

@@ -216,3 +216,11 @@ def test_a_run_ends_with_the_program_that_holds_it(tmp_path: Path, number: signa
     until(lambda: not alive(run), "the run lives on")
     (folder,) = [path for path in tmp_path.iterdir() if not path.is_symlink()]
     assert '"event":"interrupted"' in (folder / "events.jsonl").read_text()
+
+
+def test_a_file_beside_another_system_is_refused(tmp_path: Path) -> None:
+    with (
+        pytest.raises(ConfigError, match=r"file='a.toml' is a cluster of sut=external, and sut='model'"),
+        cluster("model", file="a.toml", results=str(tmp_path)),
+    ):
+        pass
