@@ -290,6 +290,8 @@ def check(
         raise UsageError("give either a run folder or --history FILE")
     if history is not None and require is not None:
         raise UsageError("--require is about a run folder; portable histories have no faults")
+    if history is None and as_json:
+        raise UsageError("--json prints what --history FILE judges; of a run folder see its verdict.json")
     if history is not None:
         raise typer.Exit(_check_portable(history, as_json=as_json))
     assert run is not None
@@ -417,17 +419,13 @@ def client_test(
 ) -> None:
     """Try whether the program of a client keeps docs/client-protocol.md; exit code 1 if it does not."""
     from harness.clients.command import named
-    from harness.conformance.suite import perform
+    from harness.conformance.suite import perform, summary
 
     named.PROGRAM.name(command)
     with interruptible("nothing was recorded"):
         results = perform(named.PROGRAM.words(), show_lines, case or ())
-    failed = [one.name for one in results if one.why]
-    show(
-        f"{len(results)} cases: "
-        + (f"failed: {', '.join(failed)}" if failed else "the client keeps the protocol")
-    )
-    raise typer.Exit(ExitCode.ANOMALY if failed else ExitCode.VALID)
+    show(summary(results))
+    raise typer.Exit(ExitCode.ANOMALY if any(one.why for one in results) else ExitCode.VALID)
 
 
 @app.command(name="list")
@@ -478,6 +476,8 @@ def doctor(cluster: ClusterFile = None, owned: Owned = False) -> None:
     from harness.cli.doctor import doctor as examine
     from harness.cli.doctor import try_cluster
 
+    if cluster is None and owned:
+        raise UsageError("--owned says something of a cluster: give --cluster FILE")
     if cluster is None:
         raise typer.Exit(examine())
     name_cluster(cluster, owned=owned)

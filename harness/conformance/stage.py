@@ -54,6 +54,7 @@ class ConformanceStage:
     lacks: frozenset[Can] = frozenset()
     _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
     _opened: list[CommandSession] = field(default_factory=list)
+    _speakers: list[Speaker] = field(default_factory=list)
 
     def session(self, **settings: Any) -> CommandSession:
         """A session over a new process of the program. Raises: ClientLost, Lacking, Definite, Indefinite."""
@@ -63,6 +64,7 @@ class ConformanceStage:
         if lacking := [need.value for need in needs(spec) if need in self.lacks]:
             raise Lacking(", ".join(lacking))
         speaker = Speaker(self.words, self.log)
+        self._speakers.append(speaker)
         made = CommandSession(self.cluster.endpoint().args, spec, speaker, connect)
         self._opened.append(made)
         return made
@@ -82,6 +84,11 @@ class ConformanceStage:
             run_blocking(session.close())
         for session in opened:
             session.events()
+
+    def end(self) -> None:
+        """End all programs, also those that stand still."""
+        for speaker in self._speakers:
+            speaker.end()
 
     def drop(self, session: CommandSession) -> None:
         """Close one of them now. Raises: ClientLost."""

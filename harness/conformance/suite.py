@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from core.client_settings import SessionSpec, effective
-from core.errors import UsageError
+from core.errors import ConfigError, UsageError
 from core.session import Definite, Indefinite
 from harness.clients.command.protocol import Answer, Close
 from harness.clients.command.settings import COMMAND
@@ -44,7 +44,8 @@ OPEN: Final = "The settings are noted, and nothing is asked of a cluster that is
 def perform(words: Sequence[str], say: Callable[[str], None], only: Collection[str] = ()) -> list[CaseResult]:
     """Try a client's program. words: its command. only: names of cases; none = all.
 
-    Raises: UsageError, where a case is unknown; ClusterError, where the brokers do not start.
+    Raises: UsageError, where a case is unknown; ConfigError, where the program cannot be started;
+    ClusterError, where the brokers do not start.
     """
     if unknown := sorted(set(only) - CASES.keys()):
         raise UsageError(f"no case {unknown[0]!r}; known: {', '.join(CASES)}")
@@ -58,17 +59,34 @@ def perform(words: Sequence[str], say: Callable[[str], None], only: Collection[s
             return results
         with brokers(Path(folder) / "run") as cluster:
             stage = ConformanceStage(cluster, words, log, frozenset(answer.lacks))
-            for name in only or CASES:
-                results.append(_tried(name, stage))
-                say(results[-1].text)
+            try:
+                for name in only or CASES:
+                    results.append(_tried(name, stage))
+                    say(results[-1].text)
+            finally:
+                stage.end()
     return results
 
 
+def summary(results: Sequence[CaseResult]) -> str:
+    """All cases in one line: a client keeps the protocol as far as it was tried."""
+    failed = [one.name for one in results if one.why]
+    lacks = sorted({word for one in results for word in one.lacks.split(", ") if word})
+    untried = sum(bool(one.lacks) for one in results)
+    kept = "the client keeps the protocol" + (" in the others" if untried else "")
+    left = f"{untried} not tried (it lacks {', '.join(lacks)}); " if untried else ""
+    end = f"failed: {', '.join(failed)}" if failed else kept
+    return f"{len(results)} cases: {left}{end}"
+
+
 def _open(words: Sequence[str], log: Path) -> tuple[CaseResult, Answer | None]:
-    """The answer to `open`, None where there is no use in more cases."""
+    """The answer to `open`, None where there is no use in more cases. Raises: ConfigError."""
     spec = SessionSpec(slot=0, process=0, acks=-1, deadline_s=DEADLINE_S)
     begun, why, answer = time.monotonic(), "", None
-    speaker = Speaker(words, log)
+    try:
+        speaker = Speaker(words, log)
+    except OSError as error:
+        raise ConfigError(f"--client {words[0]}: {error.strerror}") from None
     try:
         found = speaker.open({BOOTSTRAP: NOWHERE}, spec, effective(spec, COMMAND))
         if found.outcome == "ok":

@@ -19,8 +19,8 @@ Number = Annotated[int, msgspec.Meta(ge=-1, lt=2**31)]
 """-1 = not known."""
 OFFSETS_END: Final = 2**62
 """No log is as long; a number beyond what a history can hold is a mistake of the client."""
-Text = Annotated[str, msgspec.Meta(max_length=1000)]
-"""Names and messages."""
+TEXT_MOST: Final = 1000
+"""Characters of a name or a message that are kept: what only explains is never too long."""
 
 
 class Can(StrEnum):
@@ -171,13 +171,23 @@ class Close(Command, frozen=True, kw_only=True, tag="close"):
     """Last: close the clients. Records without a report are dropped, an open transaction stays open."""
 
 
+def _cut(line: msgspec.Struct, *names: str) -> None:
+    for name in names:
+        if len(text := getattr(line, name)) > TEXT_MOST:
+            msgspec.structs.force_setattr(line, name, f"{text[: TEXT_MOST - 1]}…")
+
+
 class Report(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """What is known of one record of a send. record: its index there. code: Kafka's name of the error."""
 
     record: Natural
     outcome: CommandOutcome
     offset: Annotated[int, msgspec.Meta(ge=-1, lt=OFFSETS_END)] = -1
-    code: Text = ""
+    code: str = ""
+
+    def __post_init__(self) -> None:
+        """Keep the beginning of a long text."""
+        _cut(self, "code")
 
 
 class PolledRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
@@ -212,8 +222,12 @@ class Event(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     partitions: list[PartitionOfTopic] = []
     generation: Number = -1
     after: Natural = 0
-    code: Text = ""
-    message: Text = ""
+    code: str = ""
+    message: str = ""
+
+    def __post_init__(self) -> None:
+        """Keep the beginnings of long texts."""
+        _cut(self, "code", "message")
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -228,17 +242,21 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     id: int
     outcome: CommandOutcome | None = None
-    code: Text = ""
-    message: Text = ""
+    code: str = ""
+    message: str = ""
     fatal: bool = False
     wants_abort: bool = False
-    name: Text = ""
+    name: str = ""
     lacks: list[Can] = []
     reports: list[Report] = []
     records: list[PolledRecord] = []
     positions: list[Position] = []
     generation: Number = -1
     events: list[Event] = []
+
+    def __post_init__(self) -> None:
+        """Keep the beginnings of long texts."""
+        _cut(self, "code", "message", "name")
 
     def beside_reports(self) -> list[str]:
         """Fields that a line of reports must not have, and this one has."""

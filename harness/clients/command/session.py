@@ -208,17 +208,18 @@ class CommandSession:
         if verb in COMMITS:  # it was made with what the client knew before
             self._untold_ns = monotonic_ns()
         answer = self._speaker.call(verb, self._spec.deadline_s if seconds is None else seconds, **fields)
-        return self._ended(answer)
+        return self._ended(answer, closes=verb is p.Close)
 
-    def _ended(self, answer: p.Answer) -> p.Answer:
-        """Take an answer in. Raises: Definite, Indefinite."""
+    def _ended(self, answer: p.Answer, *, closes: bool = False) -> p.Answer:
+        """Take an answer in. A client that closes, or can do no more, is asked nothing about its events.
+        Raises: Definite, Indefinite."""
         came_ns = monotonic_ns()
-        later = [one for event in answer.events for one in self._take(event)]
+        self._note_end(answer)
+        later = [one for event in answer.events for one in self._take(event, asks=not closes)]
         self._untold_ns = came_ns
         for event in later:  # they happened after this answer; to them no further question is asked
             self._take(msgspec.structs.replace(event, after=len(answer.records)), asks=False)
         self._untold_ns = monotonic_ns()
-        self._note_end(answer)
         code = answer.code or "UNKNOWN"
         match answer.outcome:
             case p.CommandOutcome.FAILED:
@@ -241,7 +242,7 @@ class CommandSession:
         tps = tuple(_tp(at.topic, at.partition) for at in event.partitions)
         made = AssignmentEvent(kind=kind, tps=tps, generation=event.generation, ns=ns, after=event.after)
         self._events.append(made)
-        if asks and kind is AssignmentKind.ASSIGNED and tps:
+        if asks and self._fatal is None and kind is AssignmentKind.ASSIGNED and tps:
             return self._see_committed(event.partitions, event.generation)
         return ()
 

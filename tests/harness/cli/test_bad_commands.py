@@ -291,6 +291,8 @@ OTHERS: dict[str, tuple[list[str], str]] = {
     "setup of a word": (["setup", "everything"], "everything"),
     "doctor of a word": (["doctor", "who"], "who"),
     "doctor with an option": (["doctor", "--fix"], "--fix"),
+    "doctor of no cluster of mine": (["doctor", "--owned"], "--cluster"),
+    "a run folder as JSON": (["check", "x", "--json"], "--history"),
     "package into nothing": (["spark-package"], "folder"),
     "package into a file": (["spark-package", "file"], "file"),
     "package below a file": (["spark-package", "file/below"], "file/below"),

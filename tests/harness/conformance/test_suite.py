@@ -3,19 +3,24 @@
 import shlex
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
+from core.cluster import Endpoint
 from core.errors import ExitCode, UsageError
 from core.op import AssignmentKind, TopicPartition
 from core.session import AssignmentEvent, Fetched
 from harness.cli.main import main
 from harness.clients.command import speaker
-from harness.conformance import cases, stage
+from harness.conformance import cases, stage, suite
 from harness.conformance.cases import CASES, Member
-from harness.conformance.suite import perform
+from harness.conformance.stage import ConformanceStage
+from harness.conformance.suite import CaseResult, perform, summary
+from tests.processes import alive
+from tests.waiting import until
 
 ROOT = Path(__file__).parents[3]
 EXAMPLE = [sys.executable, str(ROOT / "examples" / "clients" / "confluent_client.py")]
@@ -111,6 +116,7 @@ for line in sys.stdin:
     [
         (["./no-such-client"], ExitCode.USAGE, "inquest: --client ./no-such-client: no such program"),
         ([str(ROOT / "README.md")], ExitCode.USAGE, "cannot be executed"),
+        (["./no-format"], ExitCode.USAGE, "inquest: --client ./no-format: Exec format error"),
         (["false"], ExitCode.ANOMALY, "but: the client has ended with exit code 1"),
         (["cat"], ExitCode.ANOMALY, "but: the client wrote something else than a line"),
     ],
@@ -121,7 +127,11 @@ def test_a_program_that_is_no_client_is_told_in_one_line(
     said: str,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
 ) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("no-format").write_text("print(1)")
+    Path("no-format").chmod(0o755)
     monkeypatch.setattr("sys.argv", ["inquest", "client-test", shlex.join(words)])
     with pytest.raises(SystemExit) as ended:
         main()
@@ -133,3 +143,46 @@ def test_a_program_that_is_no_client_is_told_in_one_line(
 def test_an_unknown_case_is_refused() -> None:
     with pytest.raises(UsageError, match="no case 'nothing'; known: acknowledged, idempotent"):
         perform(EXAMPLE, quietly, ["nothing"])
+
+
+DEAF = """
+import json, os, sys, time
+for line in sys.stdin:
+    command = json.loads(line)
+    open(sys.argv[1], "w").write(str(os.getpid()))
+    print(json.dumps({"id": command["id"], "outcome": "ok"}), flush=True)
+    if command.get("bootstrap") == "stage:1":
+        time.sleep(600)
+"""
+
+
+@pytest.mark.sampled(2)
+def test_an_interrupt_in_a_case_ends_a_client_that_does_not_see_its_input_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Staged:
+        def endpoint(self) -> Endpoint:
+            return Endpoint(args={"bootstrap.servers": "stage:1"})
+
+    def interrupted(stage: ConformanceStage) -> None:
+        stage.producer()
+        raise KeyboardInterrupt
+
+    monkeypatch.setitem(cast("Any", CASES), "interrupted", interrupted)
+    monkeypatch.setattr(suite, "brokers", lambda _: nullcontext(Staged()))
+    monkeypatch.setattr(speaker, "END_S", 0.1)
+    with pytest.raises(KeyboardInterrupt):
+        perform([sys.executable, "-c", DEAF, str(tmp_path / "pid")], quietly, ["interrupted"])
+    pid = int((tmp_path / "pid").read_text())
+    until(lambda: not alive(pid), "the program ended")
+
+
+def test_what_was_not_tried_is_no_part_of_what_a_client_keeps() -> None:
+    kept, failed = CaseResult("open", "", 0), CaseResult("seek", "", 0, why="it does not")
+    lacking = [
+        CaseResult(name, "", 0, lacks=lacks) for name, lacks in (("a", "groups"), ("b", "consume, groups"))
+    ]
+    assert summary([kept]) == "1 cases: the client keeps the protocol"
+    left = "2 not tried (it lacks consume, groups)"
+    assert summary([kept, *lacking]) == f"3 cases: {left}; the client keeps the protocol in the others"
+    assert summary([kept, *lacking, failed]) == f"4 cases: {left}; failed: seek"

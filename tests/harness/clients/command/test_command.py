@@ -238,6 +238,59 @@ def test_a_number_that_no_history_holds_is_a_client_that_is_lost(
         run_blocking(session.poll(10, 50))
 
 
+GIVEN = {"event": "assigned", "partitions": [{"topic": "t", "partition": 1}], "generation": 3}
+
+
+@pytest.mark.parametrize(
+    ("last", "fields", "asked"),
+    [
+        ("close", {}, "open close"),
+        ("poll", {"fatal": True}, "open poll close"),
+        ("poll", {}, "open poll committed close"),
+    ],
+)
+def test_a_client_that_closes_or_can_do_no_more_is_asked_for_no_evidence(
+    last: str, fields: dict[str, object], asked: str, start: Start, tmp_path: Path
+) -> None:
+    """A library may be given partitions by a thread of its own between its last poll and `close`."""
+    given = {"outcome": "ok", "events": [GIVEN, GIVEN | {"event": "revoked"}], **fields}
+    session = start(f"""
+with open({str(tmp_path / "verbs")!r}, "a") as file:
+    file.write(verb + " ")
+if verb == {last!r}:
+    say(id, **{given!r})
+    if verb == "close":
+        break
+    continue
+""")
+    if last == "poll":
+        run_blocking(session.poll(10, 10))
+    run_blocking(session.close())
+    told = [one.kind for one in session.events() if isinstance(one, AssignmentEvent)]
+    assert told == [AssignmentKind.ASSIGNED, AssignmentKind.REVOKED]
+    assert (tmp_path / "verbs").read_text().strip() == asked
+
+
+def test_a_text_that_only_explains_is_never_too_long(start: Start) -> None:
+    """A library may name all partitions of a topic in it, or a chain of causes."""
+    session = start("""
+if verb == "begin":
+    events = [{"event": "error", "code": "E", "message": "e" * 5000}]
+    say(id, outcome="unknown", code="c" * 5000, message="m" * 5000, events=events)
+    continue
+if verb == "send":
+    say(id, reports=[{"record": 0, "outcome": "failed", "code": "r" * 5000}])
+""")
+    with pytest.raises(Indefinite) as error:
+        run_blocking(session.begin())
+    assert error.value.code == "c" * 999 + "…"
+    assert "m" * 999 + "…" in str(error.value)
+    (told,) = session.events()
+    assert isinstance(told, ClientError)
+    assert told.message == "e" * 999 + "…"
+    assert run_blocking(session.send(records(1))) == [Failed("r" * 999 + "…")]
+
+
 def test_automatic_commits_are_asked_for(start: Start) -> None:
     body = """
 at = {"topic": "t", "partition": 1}
