@@ -7,9 +7,10 @@ import hashlib
 import json
 import os
 import secrets
+import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 OPTIONS = ("workload", "nemesis", "preset", "sut", "kafka", "cluster", "client", "duration", "seed", "engine")
@@ -58,24 +59,34 @@ def write(outputs: Mapping[str, object]) -> None:
         file.writelines(f"{name}={value}\n" for name, value in outputs.items())
 
 
+def made(words: Sequence[str]) -> tuple[int, str]:
+    """Exit code and output of a program. What ends a job (SIGINT, then SIGTERM) goes to it, once each: it
+    heals, judges what it recorded, and ends."""
+    program = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda given, _: program.send_signal(given))
+    output, _ = program.communicate()
+    return program.returncode, output
+
+
 def main() -> int:
     """Make the run, and write the outputs; Inquest's exit code."""
     artifact = given("artifact")  # no two artefacts of a workflow may have one name
     write({"artifact": artifact and f"{artifact}-{secrets.token_hex(4)}"})  # first: a job may be cancelled
     results = Path(given("results") or "results")
-    done = subprocess.run(command(results), stdout=subprocess.PIPE, text=True, check=False)
-    sys.stdout.write(done.stdout)
-    lines = done.stdout.splitlines()
-    verdict = lines[0].partition(":")[0].lower() if lines and 0 <= done.returncode < USAGE else ERROR
+    code, output = made(command(results))
+    sys.stdout.write(output)
+    lines = output.splitlines()
+    verdict = lines[0].partition(":")[0].lower() if lines and 0 <= code < USAGE else ERROR
     reports = [line.removeprefix("report: ") for line in lines if line.startswith("report: ")]
     reports = [page for page in reports if page != "none"]  # it could not be built
     results.mkdir(parents=True, exist_ok=True)
     where = results / "badge.json"
     where.write_text(json.dumps(badge(verdict)) + "\n")
     report = reports[0] if reports else ""
-    write({"verdict": verdict, "exit-code": done.returncode, "badge": where, "report": report})
+    write({"verdict": verdict, "exit-code": code, "badge": where, "report": report})
     write({"cache-key": "" if verdict == ERROR else cache_key()})
-    return done.returncode
+    return code
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import stat
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 
 from tests.harness.cli.test_workflows import options_of
+from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "action"
@@ -162,6 +164,51 @@ def test_the_cache_is_saved_again_where_the_run_added_to_it(tmp_path: Path) -> N
     more = judged(tmp_path, "kafka/4.4.0/a.jar")["cache-key"]
     assert len({few, more, judged(tmp_path, "code/5f/x.py")["cache-key"]}) == 3
     assert judged(tmp_path, "kafka/4.4.1/a.jar", code=70)["cache-key"] == ""  # it may be half of it
+
+
+HEALS = """
+import signal, sys
+from pathlib import Path
+def heard(number, _):
+    Path("heard").open("a").write(signal.Signals(number).name + " ")
+    if number == signal.SIGTERM:
+        print("UNKNOWN: interrupted", flush=True)
+        sys.exit(130)
+for number in (signal.SIGINT, signal.SIGTERM):
+    signal.signal(number, heard)
+Path("up").touch()
+while True:
+    signal.pause()
+"""
+
+
+def text_of(path: Path) -> str:
+    return path.read_text() if path.exists() else ""
+
+
+@pytest.mark.sampled(2)
+def test_a_job_that_is_cancelled_lets_its_run_heal_and_has_its_outputs(tmp_path: Path) -> None:
+    (tmp_path / "inquest").mkdir()
+    (tmp_path / "inquest" / "__init__.py").touch()
+    (tmp_path / "inquest" / "__main__.py").write_text(HEALS)
+    said = {"GITHUB_OUTPUT": str(tmp_path / "outputs"), "PYTHONPATH": str(tmp_path)}
+    command = [sys.executable, str(FOLDER / "run.py")]
+    with subprocess.Popen(
+        command,
+        cwd=tmp_path,
+        env={**os.environ, **said},
+        text=True,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    ) as running:
+        until(lambda: (tmp_path / "up").exists(), "the run begins")
+        os.killpg(running.pid, signal.SIGINT)  # as a terminal; a runner signals the process alone
+        until(lambda: text_of(tmp_path / "heard") == "SIGINT ", "the run hears of it")
+        running.terminate()
+        output, _ = running.communicate()
+    assert (running.returncode, output) == (130, "UNKNOWN: interrupted\n")
+    assert (tmp_path / "heard").read_text() == "SIGINT SIGTERM "
+    assert "exit-code=130\n" in (tmp_path / "outputs").read_text()
 
 
 def job(folder: Path, **inputs: str) -> tuple[int, dict[str, str], str]:
