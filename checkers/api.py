@@ -6,7 +6,7 @@ import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Final, Literal, NotRequired, TypedDict, get_args
 
 import msgspec
 import pyarrow as pa
@@ -21,6 +21,7 @@ from checkers.engine import pipeline
 from checkers.engine.check import Tally
 from checkers.engine.engines import Chosen, chosen
 from checkers.engine.findings import CAP, NOWHERE, Finding, LogFinding
+from checkers.engine.masters import refuse_unknown
 from checkers.engine.memory import keep_freed, refuse_too_large
 from checkers.engine.spark import spark_runs
 from checkers.logs.registry import LOG_CHECKS
@@ -142,12 +143,18 @@ def check(
     watch: receives how far the work has come.
 
     Raises: HistoryError (damaged, incomplete or newer folder, tables of other columns), UsageError (not a run
-    folder, or one that is still being recorded; words of `require` that say nothing), StorageError (the URL's
-    store cannot be used), SparkError (a cluster that cannot be used, a job that failed), InquestError (a
-    partition for which this machine has too little memory), OSError (a folder or temporary files cannot be
-    written).
+    folder, or one that is still being recorded; an argument that says nothing, also words of `require`),
+    StorageError (the URL's store cannot be used), SparkError (a cluster that cannot be used, a job that
+    failed), InquestError (a partition for which this machine has too little memory), OSError (a folder or
+    temporary files cannot be written).
     """
+    if engine not in (known := get_args(EngineName)):
+        raise UsageError(f"engine {engine!r}: {' or '.join(known)}")
+    if master is not None:
+        refuse_unknown(master)
     if isinstance(source, Mapping):
+        if require is not None:
+            raise UsageError("require belongs to a run folder: tables have no facts of faults and recovery")
         wanted = engine == "spark" and (master is not None or spark_runs())
         with (
             run_of(source, config=config, events=events, names=names) as run,

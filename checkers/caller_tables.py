@@ -86,7 +86,13 @@ def _table(name: str, given: "pa.Table | DataFrame | None") -> pa.Table:
         if name in NEEDED:
             raise HistoryError(f"the table {name} is missing; needed: {', '.join(NEEDED)}")
         return schema.empty_table()
+    if not isinstance(given, pa.Table) and not hasattr(given, "toArrow"):
+        raise HistoryError(
+            f"the table {name} is a {type(given).__name__}: an Arrow table, or a DataFrame of Spark"
+        )
     table: Any = given if isinstance(given, pa.Table) else given.toArrow()
+    if doubled := [column for column in schema.names if table.column_names.count(column) > 1]:
+        raise HistoryError(f"the table {name} has more than one column {doubled[0]}")
     if missing := [column for column in schema.names if column not in table.column_names]:
         kind = schema.field(missing[0]).type
         raise HistoryError(f"the table {name} lacks the column {missing[0]} ({kind})")

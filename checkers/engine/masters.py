@@ -5,17 +5,28 @@ import re
 import socket
 from typing import TYPE_CHECKING, Final
 
-from core.errors import SparkError
+from core.errors import SparkError, UsageError
 from core.programs import SUBMITTED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+MASTER: Final = re.compile(
+    r"local|local\[(\*|[0-9]{1,4})(,[0-9]{1,4})?\]|local-cluster\[[0-9]+,[0-9]+,[0-9]+\]"
+    r"|spark://[^\s,/:]+:[0-9]{1,5}(,[^\s,/:]+:[0-9]{1,5})*|yarn|k8s://\S+|sc://\S+"
+)
+"""What Spark takes for a master."""
 CONNECT: Final = "Spark Connect"
 CONNECT_PORT: Final = 15002
 """Where a URL names none."""
 ANSWER_S: Final = 10.0
 """How long a master or server may take to accept a connection."""
+
+
+def refuse_unknown(master: str) -> None:
+    """Raises: UsageError, for what no Spark takes."""
+    if MASTER.fullmatch(master) is None:
+        raise UsageError(f"--master {master!r}: local[4], spark://host:7077, yarn, k8s://… or sc://host")
 
 
 def is_local(master: str | None) -> bool:

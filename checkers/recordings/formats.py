@@ -144,7 +144,7 @@ def record_lines(lines: Iterable[Mapping[str, object]], folder: Path, **settings
     folder.mkdir(parents=True)  # of a folder that exists nothing may be replaced, and nothing removed
     try:
         run.journal.mkdir()
-        request.files[0].write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
+        request.files[0].write_bytes(b"".join(_encoded(n, line) for n, line in enumerate(lines, 1)))
         write_atomically(run.config, config.model_dump_json(indent=2) + "\n")
         if reasons := import_files(run, config, request).reasons:
             raise HistoryError(reasons[0])
@@ -152,6 +152,14 @@ def record_lines(lines: Iterable[Mapping[str, object]], folder: Path, **settings
         shutil.rmtree(folder, ignore_errors=True)
         raise
     return run
+
+
+def _encoded(number: int, line: Mapping[str, object]) -> bytes:
+    """Raises: HistoryError, for a value that JSON has not."""
+    try:
+        return msgspec.json.encode(line) + b"\n"
+    except (TypeError, ValueError) as error:
+        raise HistoryError(f"line {number}: {error}") from None
 
 
 def _section(config: RunConfig) -> dict[str, object]:

@@ -4,7 +4,6 @@ Heavy parts (Spark, the report) are imported when they are needed.
 """
 
 import os
-import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import typer
 
+from checkers.engine.masters import refuse_unknown
 from core.errors import ExitCode, HistoryError, InquestError, UsageError
 from core.programs import SUBMITTED
 from core.progress import Watch, text_of, unwatched
@@ -22,17 +22,10 @@ if TYPE_CHECKING:
     from history.verdict import Verdict
 
 
-MASTER = re.compile(
-    r"local|local\[(\*|[0-9]{1,4})(,[0-9]{1,4})?\]|local-cluster\[[0-9]+,[0-9]+,[0-9]+\]"
-    r"|spark://[^\s,/:]+:[0-9]{1,5}(,[^\s,/:]+:[0-9]{1,5})*|yarn|k8s://\S+|sc://\S+"
-)
-"""What Spark takes for a master."""
-
-
 def known_master(given: str | None) -> str | None:
     """Refuse, before anything is done, what no Spark takes. Raises: UsageError."""
-    if given is not None and MASTER.fullmatch(given) is None:
-        raise UsageError(f"--master {given!r}: local[4], spark://host:7077, yarn, k8s://… or sc://host")
+    if given is not None:
+        refuse_unknown(given)
     return given
 
 

@@ -15,7 +15,7 @@ from harness.external import hooks, named
 from harness.external.cluster import ExternalCluster
 from harness.external.file import secured
 from harness.external.means import commands, judges_disks, means
-from harness.external.survey import Survey, unjudged
+from harness.external.survey import unjudged
 from harness.run.backend import Backend
 
 
@@ -47,17 +47,18 @@ def refusal(config: RunConfig) -> str:
         return "external: without `docker` nodes are not watched; start the run with --cluster FILE"
     if its.one_clock and not _has_one_clock(os.environ[CLUSTER]):
         return "external: nodes are not known to have this machine's clock; start the run with --cluster FILE"
-    found = _found(os.environ[CLUSTER])
+    reached = _reached(os.environ[CLUSTER])
+    found, hooks = reached.found, commands(file, reached.nodes.lacks)
     if its.zookeeper != found.zookeeper:
         return "external: the cluster has its metadata in another place; start the run with --cluster FILE"
     has = found.settings
-    return _settings_of_others(config, has) or unjudged(has, disks=judges_disks(file, commands(file)))
+    return _settings_of_others(config, has) or unjudged(has, disks=judges_disks(file, hooks))
 
 
 @functools.cache
-def _found(_: str) -> Survey:
-    """What the cluster of this file says of itself, asked once: a soak plans hundreds of runs."""
-    return named.reach().found
+def _reached(_: str) -> named.Reached:
+    """The cluster of this file, asked once: a soak plans hundreds of runs."""
+    return named.reach()
 
 
 @functools.cache

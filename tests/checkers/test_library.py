@@ -190,6 +190,29 @@ def test_values_of_sealed_histories_are_taken(seed: int) -> None:
         pass
 
 
+def test_arguments_that_say_nothing_are_refused(run: Run) -> None:
+    unknown: Any = "proces"
+    for source in (run, tables()):
+        with pytest.raises(UsageError, match="engine 'proces': spark or process"):
+            check(source, engine=unknown)
+        with pytest.raises(UsageError, match="--master 'foo': local"):
+            check(source, master="foo")
+    with pytest.raises(UsageError, match="require belongs to a run folder"):
+        check(tables(), **GIVEN, require="exercised", engine="process")
+
+
+def test_what_is_no_table_by_its_schema_is_refused() -> None:
+    ops = tables()["ops"]
+    doubled = ops.append_column("op", ops.column("op"))
+    no_table: Any = ops.to_pydict()
+    for given, why in (
+        (doubled, "the table ops has more than one column op"),
+        (no_table, "the table ops is a dict: an Arrow table"),
+    ):
+        with pytest.raises(HistoryError, match=why):
+            check(tables() | {"ops": given}, **GIVEN, engine="process")
+
+
 def test_a_folder_that_cannot_be_judged_is_refused(run: Run, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="not a run folder"):
         check(tmp_path)

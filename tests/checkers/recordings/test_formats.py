@@ -331,3 +331,10 @@ def test_lines_in_memory_leave_a_folder_that_there_is_as_it_is(tmp_path: Path) -
     with pytest.raises(HistoryError):
         record_lines([{"line": "oops"}], kept.parent / "new")
     assert list(kept.parent.iterdir()) == [kept]
+
+
+@pytest.mark.parametrize("value", ["\ud800", object(), {object(): 1}])
+def test_lines_in_memory_with_a_value_that_json_has_not_are_refused(tmp_path: Path, value: object) -> None:
+    with pytest.raises(HistoryError, match="line 2: "):
+        record_lines([{"line": "recording"}, {"line": "op", "process": value}], tmp_path / "mine")
+    assert not (tmp_path / "mine").exists()

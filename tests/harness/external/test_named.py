@@ -38,6 +38,7 @@ def cluster_of(
     settings: Mapping[str, str] = DEFAULTS,
     *,
     zookeeper: bool = False,
+    lacks: Mapping[str, str] | None = None,
 ) -> None:
     """A cluster of two brokers with these settings."""
     path = tmp_path / "cluster.toml"
@@ -46,7 +47,8 @@ def cluster_of(
     file = read(path)
     brokers = {node: Address("here", 9090 + node) for node in (1, 2)}
     found = Survey(cluster="id", brokers=brokers, settings=settings, zookeeper=zookeeper)
-    reached = named.Reached(file, secured(file), found, (1, 2), Means(names=file.cluster.docker))
+    nodes = Means(names=file.cluster.docker, lacks=lacks or {})
+    reached = named.Reached(file, secured(file), found, (1, 2), nodes)
     monkeypatch.setattr(named, "reach", lambda: reached)
 
 
@@ -196,6 +198,21 @@ def test_brokers_whose_settings_no_verdict_could_go_by_are_refused(
         assert [*islice(trial(), 2)][1] == ("settings", False, said)
     else:
         assert said == ""
+
+
+@pytest.mark.parametrize("pauses", [False, True])
+def test_disks_of_pods_that_no_signal_stops_are_not_judged(
+    pauses: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run and `inquest doctor` go by the same hooks: the table of a shorthand, but what its pods lack."""
+    late = DEFAULTS | {"replica.high.watermark.checkpoint.interval.ms": "10000"}
+    lacks = {} if pauses else dict.fromkeys(("kill", "pause", "resume"), "process 1")
+    cluster_of(
+        tmp_path, monkeypatch, 'kubernetes = "kafka/app=kafka"\nlog_dirs = "/data"\n', late, lacks=lacks
+    )
+    said = system.refusal(run_config(named.settings() | SEED))
+    assert said.startswith("the cluster's brokers have replica.high.watermark") is pauses
+    assert said == "" or pauses
 
 
 def test_what_checks_read_of_brokers_is_asked() -> None:
