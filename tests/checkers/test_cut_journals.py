@@ -20,6 +20,7 @@ from history.reader import load
 from history.run_folder import Run
 from history.verdict import Verdict
 from tests.histories.built import Assign, Built, Commit, Op, Process, Read, Send, final_reads
+from tests.histories.fault_events import begun
 from tests.histories.folders import RECOVERED, STARTED, check_run, write_run
 
 S = 1_000_000_000
@@ -32,16 +33,7 @@ RC, RU = Isolation.READ_COMMITTED, Isolation.READ_UNCOMMITTED
 
 
 def fault(name: str, begin_s: int, ns_s: int, *slots: int) -> Event:
-    return ev.FaultStarted(
-        begin_ns=begin_s * S,
-        ns=ns_s * S,
-        fault=0,
-        name=name,
-        nodes=(),
-        slots=slots,
-        text="x",
-        colour="#000000",
-    )
+    return begun(name, begin_s, ns_s, slots=slots)
 
 
 def failed(name: str, ns_s: int, begin_ns: int = -1) -> Event:

@@ -13,9 +13,10 @@ from checkers.engine.findings import Finding
 from checkers.windows import Excuse
 from core.config import run_config
 from core.op import Isolation, value_of
-from history.events import Event, FaultHealed, FaultStarted, RolesSeen
+from history.events import Event, RolesSeen
 from tests.checkers.found import check_tables
 from tests.histories.built import Built, Delivery, Op, Process, Read, Send, final_reads
+from tests.histories.fault_events import begun, both
 
 S = 1_000_000_000
 NODES = {"x-0": 1, "y-0": 2, "__transaction_state-0": 3, "__consumer_offsets-0": 4}
@@ -33,11 +34,7 @@ def found(built: Built, name: str, lost: str, at: float, **settings: Any) -> lis
         answering=(1, 2, 3, 4),
         agreed=True,
     )
-    begin, back, node = round(at * S), round(at * S) + 8 * S, NODES[lost]
-    fault = FaultStarted(
-        begin_ns=begin, ns=begin, fault=0, name="power:one", nodes=(node,), text="…", colour="#000000"
-    )
-    events: list[Event] = [look, fault, FaultHealed(begin_ns=back, ns=back, fault=0)]
+    events: list[Event] = [look, *both(begun("power:one", at, nodes=(NODES[lost],)), at + 8)]
     brokers = {"transaction.state.log.min.isr": "1"}
     config = run_config({"seed": 1, "min_insync_replicas": 1, "broker_settings": brokers, **settings})
     tally = check_tables(built.tables(), portable=False, events=events, config=config)

@@ -37,7 +37,6 @@ from history.events import (
     BoundsListed,
     Event,
     FaultFailed,
-    FaultHealed,
     FaultStarted,
     NodeEnded,
     RecordsDeleted,
@@ -48,6 +47,7 @@ from history.events import (
 from nemesis.registry import NEMESES
 from tests.checkers.found import check_tables
 from tests.histories.built import Assign, Bound, Built, Commit, Op, Process, Read, Send, final_reads
+from tests.histories.fault_events import begun, both
 from tests.histories.folders import RECOVERED, STARTED, check_run, write_run
 
 S = 1_000_000_000
@@ -55,15 +55,7 @@ X = {0: ("x", 0)}
 
 
 def fault(name: str, at: float, *nodes: int, number: int = 0, until: float | None = None) -> list[Event]:
-    begin = round(at * S)
-    events: list[Event] = [
-        FaultStarted(
-            begin_ns=begin, ns=begin + S, fault=number, name=name, nodes=nodes, text="…", colour="#000000"
-        )
-    ]
-    if until is not None:
-        events.append(FaultHealed(begin_ns=round(until * S), ns=round(until * S), fault=number))
-    return events
+    return both(begun(name, at, at + 1, number=number, nodes=nodes), until)
 
 
 def roles(at: float, leader: int, *isr: int, **internal: int) -> RolesSeen:

@@ -13,9 +13,10 @@ from core.op import End, Outcome, Phase, value_of
 from harness.compose import record
 from harness.report.wording import faults_line
 from harness.run.progress import silent
-from history.events import Event, FaultHealed, FaultStarted, PhaseStarted, RolesSeen
+from history.events import Event, PhaseStarted, RolesSeen
 from history.verdict import Fault, FaultHits, Verdict
 from tests.histories.built import Built, Op, Process, Send
+from tests.histories.fault_events import begun, both
 from tests.histories.folders import RECOVERED, STARTED, check_run, write_run
 from tests.histories.report_runs import IDLE
 
@@ -39,20 +40,7 @@ def fault(
     nodes: tuple[int, ...] = (),
     slots: tuple[int, ...] = (),
 ) -> list[Event]:
-    at, over = int(begin * S), int(end * S)
-    return [
-        FaultStarted(
-            begin_ns=at,
-            ns=at + 1000,
-            fault=number,
-            name="f",
-            nodes=nodes,
-            slots=slots,
-            text="x",
-            colour="red",
-        ),
-        FaultHealed(begin_ns=over, ns=over, fault=number),
-    ]
+    return both(begun("f", begin, begin + 1e-6, number=number, nodes=nodes, slots=slots), end)
 
 
 def send(

@@ -11,9 +11,10 @@ from checkers.checks.recovery import CHECK, NAME, ServedTimes
 from checkers.engine import pipeline
 from checkers.engine.findings import NEVER
 from core.op import Outcome, Phase, value_of
-from history.events import Event, FaultFailed, FaultHealed, FaultStarted, PhaseStarted
+from history.events import Event, FaultFailed, PhaseStarted
 from history.verdict import Liveness, Stall
 from tests.histories.built import Built, Op, Process, Send
+from tests.histories.fault_events import begun, both
 from tests.histories.folders import RECOVERED, STARTED, check_run, write_run
 
 S = 1_000_000_000
@@ -41,13 +42,7 @@ def steady(tp: int, begin: float, end: float) -> list[Sent]:
 
 
 def fault(number: int, begin: float, end: float | None = None) -> list[Event]:
-    at = int(begin * S)
-    started = FaultStarted(
-        begin_ns=at, ns=at + MS, fault=number, name="kill", nodes=(1,), text="x", colour="red"
-    )
-    if end is None:
-        return [started]
-    return [started, FaultHealed(begin_ns=int(end * S), ns=int(end * S), fault=number)]
+    return both(begun("kill", begin, begin + 0.001, number=number, nodes=(1,)), end)
 
 
 PHASES = [

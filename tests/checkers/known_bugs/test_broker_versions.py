@@ -6,6 +6,7 @@ import pytest
 
 from checkers.known_bugs.broker_versions import BrokerVersions, broker_versions
 from history.events import Event, FaultFailed, FaultHealed, FaultStarted, HealFailed
+from tests.histories.fault_events import begun
 
 NEW = (4, 4)
 S = 1_000_000_000
@@ -13,15 +14,7 @@ S = 1_000_000_000
 
 def fault(kind: str, begin_s: int, end_s: int, *nodes: int, number: int = 0) -> FaultStarted:
     """A fault of the family `upgrade`."""
-    return FaultStarted(
-        begin_ns=begin_s * S,
-        ns=end_s * S,
-        fault=number,
-        name=f"upgrade:{kind}",
-        nodes=nodes,
-        text="",
-        colour="",
-    )
+    return begun(f"upgrade:{kind}", begin_s, end_s, number=number, nodes=nodes)
 
 
 def failed(kind: str, begin_s: int, end_s: int, why: str = "NoEffect: late") -> FaultFailed:
@@ -31,9 +24,7 @@ def failed(kind: str, begin_s: int, end_s: int, why: str = "NoEffect: late") -> 
 
 def part(begin_s: int, *nodes: int) -> FaultStarted:
     """What it hit before it failed."""
-    return FaultStarted(
-        begin_ns=begin_s * S, ns=12 * S, fault=9, name="restart:rolling", nodes=nodes, text="", colour=""
-    )
+    return begun("restart:rolling", begin_s, 12, number=9, nodes=nodes)
 
 
 def healed(begin_s: int, end_s: int, number: int = 0) -> FaultHealed:
@@ -49,7 +40,7 @@ def versions(*events: Event, upgrade: str = "4.4.0") -> BrokerVersions:
 ALL = fault("whole", 10, 20, 1, 2, 3)
 NOTHING = "NoTarget: nodes 1, 2 and 3: the first version is there already; tried 40 times in 20 s"
 NOT_HEALED = HealFailed(ns=22 * S, fault=0, name="upgrade:mixed", why="slow")
-KILL = FaultStarted(begin_ns=1, ns=2, fault=0, name="kill:one", nodes=(1, 2, 3), text="", colour="")
+KILL = begun("kill:one", 1e-9, 2e-9, nodes=(1, 2, 3))
 
 
 @pytest.mark.parametrize(

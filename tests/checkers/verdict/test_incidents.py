@@ -18,6 +18,7 @@ from history.events import Event
 from history.run_folder import Run
 from history.verdict import Verdict
 from tests.checkers.verdict.test_judged_run import history
+from tests.histories.fault_events import begun, both
 from tests.histories.folders import RECOVERED, STARTED, check_run, write_run
 from tests.oracle import anomalies as oracle
 from tests.oracle.incidents import EVERY, unknown
@@ -120,14 +121,10 @@ def test_a_node_that_was_ended_from_outside_leaves_unknown_what_rests_on_it(
 
 
 def test_power_losses_permit_that_a_node_refuses_its_metadata(tmp_path: Path) -> None:
-    power = ev.FaultStarted(
-        begin_ns=11 * S, ns=11 * S, fault=0, name="power:all", nodes=(1, 2, 3), text="x", colour="#000000"
-    )
+    power = begun("power:all", 11, nodes=(1, 2, 3))
     died = ev.NodeEnded(ns=15 * S, end=HALTED)
     assert judged(tmp_path / "a", power, died).anomalies["node-died"].allowed
-    one = ev.FaultStarted(
-        begin_ns=11 * S, ns=11 * S, fault=0, name="kill:all", nodes=(1, 2, 3), text="x", colour="#000000"
-    )
+    one = begun("kill:all", 11, nodes=(1, 2, 3))
     assert not judged(tmp_path / "b", one, died).anomalies["node-died"].allowed
 
 
@@ -148,9 +145,7 @@ def test_a_loss_of_power_is_a_reason_for_the_node_that_lost_it_until_it_is_back(
     tmp_path: Path, node: int, at_s: int, log: tuple[str, ...], *, permitted: bool
 ) -> None:
     """Nodes 1 and 2 lose their power from 11 s to 18 s; a look of 22 s names all in sync again."""
-    power = ev.FaultStarted(
-        begin_ns=11 * S, ns=12 * S, fault=0, name="power:…", nodes=(1, 2), text="x", colour="#000000"
-    )
+    power = both(begun("power:…", 11, 12, nodes=(1, 2)), 18)
     looks = [
         ev.RolesSeen(
             ns=at * S,
@@ -163,8 +158,7 @@ def test_a_loss_of_power_is_a_reason_for_the_node_that_lost_it_until_it_is_back(
         for at, leader, isr in ((2, 1, (1, 2, 3)), (13, 3, (3,)), (22, 3, (1, 2, 3)))
     ]
     died = ev.NodeEnded(ns=at_s * S, end=NodeEnd(node=node, exit_code=1, log=log))
-    healed = ev.FaultHealed(begin_ns=18 * S, ns=18 * S, fault=0)
-    found = judged(tmp_path / "run", *looks, power, healed, died).anomalies["node-died"]
+    found = judged(tmp_path / "run", *looks, *power, died).anomalies["node-died"]
     assert (found.count, found.allowed) == (1, permitted)
 
 
@@ -185,19 +179,9 @@ def fault(
     begin: float,
     end: float,
     name: str = "partition:isolate@leader",
-    **more: Any,
+    slots: tuple[int, ...] = (),
 ) -> list[Event]:
-    begun = ev.FaultStarted(
-        begin_ns=round(begin * S),
-        ns=round(begin * S),
-        fault=number,
-        name=name,
-        nodes=nodes,
-        text="x",
-        colour="#000000",
-        **more,
-    )
-    return [begun, ev.FaultHealed(begin_ns=round(end * S), ns=round(end * S), fault=number)]
+    return both(begun(name, begin, number=number, nodes=nodes, slots=slots), end)
 
 
 HINDERED = [

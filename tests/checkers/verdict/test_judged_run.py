@@ -23,8 +23,6 @@ from harness.report.wording import faults_line
 from history.events import (
     Event,
     FaultFailed,
-    FaultHealed,
-    FaultStarted,
     Interrupted,
     Note,
     PhaseStarted,
@@ -37,6 +35,7 @@ from history.run_folder import Run
 from history.tables import TABLES
 from history.verdict import Example, Liveness, ResultWord, Verdict
 from tests.histories.built import Assign, Bound, Built, Commit, Foreign, Op, Process, Read, Send, final_reads
+from tests.histories.fault_events import begun, both
 from tests.histories.folders import RECOVERED, STARTED, check_run, write_run
 from tests.histories.notation import stories
 from tests.histories.planted import random_history
@@ -98,9 +97,7 @@ def test_the_numbers_of_a_run(tmp_path: Path) -> None:
         op = Op(process=1, f="send", invoke=at * S, complete=complete, outcome=outcome)
         op.mops = [Send(tp=0, value=value_of(1, at))]
         built.ops.append(op)
-    fault = FaultStarted(
-        begin_ns=7 * S, ns=7 * S, fault=1, name="kill:one", nodes=(4,), text="x", colour="red"
-    )
+    fault = begun("kill:one", 7, number=1, nodes=(4,))
     failed = FaultFailed(ns=8 * S, fault=2, name="kill:one", why="…")
     stats = judged(tmp_path / "run", built.tables(), None, STARTED, fault, failed, RECOVERED).stats
     assert stats.pop("seconds to check") > 0
@@ -121,17 +118,12 @@ def test_the_numbers_of_a_run(tmp_path: Path) -> None:
 
 
 def test_a_loss_is_told_with_client_offset_time_and_faults_in_force(tmp_path: Path) -> None:
-    fault = FaultStarted(
-        begin_ns=S // 2, ns=S, fault=4, name="partition:isolate", nodes=(2,), text="x", colour="red"
-    )
-    later = FaultStarted(begin_ns=5 * S, ns=6 * S, fault=5, name="kill", nodes=(1,), text="y", colour="red")
-    healed = FaultHealed(begin_ns=3 * S, ns=3 * S, fault=4)
-    verdict = judged(
-        tmp_path / "run", history(read=3).tables(), None, STARTED, fault, later, healed, RECOVERED
-    )
+    fault, over = both(begun("partition:isolate", 0.5, 1, number=4, nodes=(2,)), 3)
+    later = begun("kill", 5, 6, number=5, nodes=(1,))
+    verdict = judged(tmp_path / "run", history(read=3).tables(), None, STARTED, fault, later, over, RECOVERED)
     assert verdict.exit_code == 2  # the reads stopped one short of the end
     verdict = judged(
-        tmp_path / "run", history(read=3, end=3).tables(), None, STARTED, fault, healed, later, RECOVERED
+        tmp_path / "run", history(read=3, end=3).tables(), None, STARTED, fault, over, later, RECOVERED
     )
     assert (verdict.valid, verdict.exit_code) == (False, 1)
     lost = verdict.anomalies["lost-write"]
@@ -156,13 +148,8 @@ def test_a_fault_that_was_never_healed_is_in_force_at_the_final_reads(
     for final, bound in zip(built.ops[1:], built.bounds, strict=True):
         final.mops.append(Read(tp=0, offset=4, value=value))
         bound.end = bound.read_to = 5
-    kill = FaultStarted(begin_ns=5 * S, ns=6 * S, fault=5, name="kill", nodes=(1,), text="y", colour="red")
-    events: list[Event] = [
-        STARTED,
-        kill,
-        *[FaultHealed(begin_ns=7 * S, ns=7 * S, fault=5)] * healed,
-        RECOVERED,
-    ]
+    kill = both(begun("kill", 5, 6, number=5, nodes=(1,)), 7 if healed else None)
+    events: list[Event] = [STARTED, *kill, RECOVERED]
     (example, *_) = judged(tmp_path, built.tables(), None, *events).anomalies["phantom-read"].examples
     assert example.faults == faults
 
@@ -285,11 +272,7 @@ def test_the_summary_counts_the_faults_that_took_no_effect_and_those_that_missed
     built.ops.append(failed)
     events: list[Event] = []
     for number, (name, at) in enumerate(faults.items()):
-        start, end = at * S, (at + 1) * S
-        began = FaultStarted(
-            begin_ns=start, ns=start, fault=number, name=name, nodes=(4,), text="x", colour="red", slots=(3,)
-        )
-        events += [began, FaultHealed(begin_ns=end, ns=end, fault=number)]
+        events += both(begun(name, at, number=number, nodes=(4,), slots=(3,)), at + 1)
     summary = judged(tmp_path / "run", built.tables(), None, STARTED, *events, RECOVERED).summary
     assert summary.endswith(f" read under {words}"), summary
 
@@ -379,9 +362,7 @@ def test_an_interrupted_run_says_when_it_was_and_what_that_leaves_open(
 
 def test_a_run_in_which_every_planned_fault_failed_proves_nothing_clean(tmp_path: Path) -> None:
     failed = FaultFailed(ns=3 * S, fault=0, name="kill:one@leader", why="NoTarget: no leader")
-    started = FaultStarted(
-        begin_ns=4 * S, ns=5 * S, fault=1, name="kill:one", nodes=(1,), text="…", colour="#000000"
-    )
+    started = begun("kill:one", 4, 5, number=1, nodes=(1,))
     none = judged(tmp_path / "a", history().tables(), None, STARTED, failed, RECOVERED)
     assert (none.valid, none.exit_code) == ("unknown", 2)
     assert "none of the planned faults came into force" in none.summary
@@ -399,12 +380,9 @@ def test_a_run_in_which_every_planned_fault_failed_proves_nothing_clean(tmp_path
 def test_a_loss_of_power_that_failed_half_way_permits_what_it_cut_off_and_makes_no_run_valid(
     tmp_path: Path,
 ) -> None:
-    power = FaultStarted(
-        begin_ns=0, ns=5 * S, fault=0, name="power:all", nodes=(1, 2, 3), text="…", colour="#000000"
-    )
-    healed = FaultHealed(begin_ns=5 * S, ns=5 * S, fault=0)
+    power = both(begun("power:all", 0, 5, nodes=(1, 2, 3)), 5)
     failed = FaultFailed(begin_ns=0, ns=5 * S, fault=0, name="power:all", why="ClusterError: no power loss")
-    events = (STARTED, power, healed, failed, RECOVERED)
+    events = (STARTED, *power, failed, RECOVERED)
     lost = judged(tmp_path / "a", history(read=3, end=3).tables(), None, *events)
     assert lost.anomalies["lost-write"].allowed
     whole = judged(tmp_path / "b", history().tables(), None, *events)

@@ -10,15 +10,14 @@ import pytest
 
 from core.cluster import OpenTransaction
 from core.op import Isolation, Outcome, value_of
-from history.events import Event, FaultHealed, FaultStarted, RolesSeen, TransactionsOpen
+from history.events import Event, FaultStarted, RolesSeen, TransactionsOpen
 from tests.histories.built import Built, Op, Process, Read, Rows, Send, final_reads
+from tests.histories.fault_events import begun, both
 from tests.histories.folders import RECOVERED, STARTED, check_run, write_run
 
 S = 1_000_000_000
 UNCLEAN = {"nemesis": "unclean", "unclean_leader_election": True}
-POWER = FaultStarted(
-    begin_ns=5 * S, ns=6 * S, fault=0, name="power:all", nodes=(1, 2, 3), text="…", colour="#000000"
-)
+POWER = begun("power:all", 5, 6, nodes=(1, 2, 3))
 OPENED = TransactionsOpen(
     ns=3 * S, rows=(OpenTransaction(topic="y", partition=0, producer_id=7, producer_epoch=0, start=5),)
 )
@@ -107,12 +106,7 @@ def looked(at: int, leader: int) -> RolesSeen:
     )
 
 
-ISOLATED = (
-    FaultStarted(
-        begin_ns=20 * S, ns=20 * S, fault=0, name="partition", nodes=(1,), text="…", colour="#000000"
-    ),
-    FaultHealed(begin_ns=40 * S, ns=40 * S, fault=0),
-)
+ISOLATED = both(begun("partition", 20, nodes=(1,)), 40)
 
 
 @pytest.mark.parametrize(
