@@ -387,13 +387,6 @@ def test_brokers_ask_for_one_block_of_ids_at_a_time() -> None:
     assert len(world.held) == 1
 
 
-def test_when_the_epochs_are_used_up_the_producer_id_changes() -> None:
-    world = OneBroker(era=TV1, producer_epoch_max=3)
-    identities = [(p.producer_id, p.producer_epoch) for p in (world.init() for _ in range(5))]
-    first = identities[0][0]
-    assert identities == [(first, 0), (first, 1), (first, 2), (first + 1, 0), (first + 1, 1)]
-
-
 def test_in_version_2_the_end_that_uses_up_the_epochs_brings_a_new_id() -> None:
     world, producer = named(producer_epoch_max=3)
     seen = []
@@ -673,18 +666,6 @@ def test_partitions_that_are_gone_need_no_marker() -> None:
     assert world.transaction().state is S.COMPLETE_COMMIT
 
 
-def test_readers_of_committed_records_stop_at_what_is_open_and_never_see_what_was_aborted() -> None:
-    world = OneBroker()
-    one, two = world.init("one"), world.init("two")
-    world.write(one, 0, 0, "a", tid="one")
-    world.write(two, 0, 0, "b", tid="two")
-    world.end(two, commit=True, tid="two")
-    assert world.read(0, committed=False) == ["a", "b"]
-    assert world.read(0) == []
-    world.end(one, commit=False, tid="one")
-    assert world.read(0) == ["b"]
-
-
 # ---- timeouts, expiry
 
 
@@ -895,31 +876,6 @@ def test_markers_of_an_older_coordinator_are_refused() -> None:
 # ---- late requests
 
 
-def test_late_end_of_version_1_ends_the_next_transaction() -> None:
-    # KAFKA-17754 as it was shown on 4.3.1: commit 1 is sent twice, its late copy commits what
-    # transaction 2 has written so far, and the client's abort of transaction 2 is answered with OK.
-    world, producer = adding(era=TV1)
-    world.write(producer, 0, 0, "one")
-    late = EndTxn("t", producer.producer_id, producer.producer_epoch, True)
-    assert world.end(producer, commit=True).error is NONE
-    world.add(producer, 0)
-    world.write(producer, 0, 1, "two")
-    assert world.ask(late).error is NONE
-    assert world.add(producer, 1) is NONE  # a new partition opens the transaction again
-    world.write(producer, 1, 0, "two")
-    assert world.end(producer, commit=False).error is NONE
-    assert world.read(0) == ["one", "two"]  # aborted, and read
-    assert world.read(1) == []
-
-
-def test_late_end_of_version_1_without_a_new_partition_is_noticed() -> None:
-    world, producer = adding(era=TV1)
-    world.end(producer, commit=True)
-    world.add(producer, 0)
-    world.ask(EndTxn("t", producer.producer_id, producer.producer_epoch, True))
-    assert world.end(producer, commit=False).error is KafkaError.INVALID_TXN_STATE
-
-
 def test_late_end_of_version_2_is_refused() -> None:
     world, producer = named()
     world.write(producer, 0, 0, "one")
@@ -952,16 +908,6 @@ def test_late_record_after_an_abort_hangs_unless_the_leader_asks(era: str, accep
         refused = KafkaError.INVALID_PRODUCER_EPOCH if era == "4.2" else INVALID
         assert error is refused
         assert world.read(0) == ["b"]
-
-
-def test_a_marker_between_the_question_and_the_append_takes_the_answer_away() -> None:
-    # KAFKA-14884: the coordinator said yes, then the transaction was aborted.
-    world, producer = adding(era=TV1)
-    number, question = asking(world, producer)
-    assert world.end(producer, commit=False).error is NONE
-    allowed(world, question)
-    assert world.written(number) is KafkaError.INVALID_TXN_STATE
-    assert world.read(0, committed=False) == []
 
 
 @pytest.mark.parametrize(
