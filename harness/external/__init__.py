@@ -20,7 +20,6 @@ means        By what means hooks reach the nodes of a cluster: what its file say
 named        The file of the cluster that the user named, for this process and its children.
 nodes        What hooks have to know of a cluster's nodes.
 placements   Replicas of internal topics that a run moves: where they were, and putting them back.
-programs     A program of the user's, run to its end: a hook, or the command that reaches a cluster's pods.
 reaper       The reaper of a run on an external cluster: it heals and clears up after a harness
              that was killed.
 survey       What a cluster says of itself before a run.

@@ -26,7 +26,7 @@ from core.errors import ClusterError
 from harness.external.file import ClusterFile
 from harness.external.means import commands
 from harness.external.nodes import Means
-from harness.external.programs import finish, last
+from harness.processes.user_command import finish, last
 from harness.processes.waiting import on_each
 
 PAIRS: Final[Mapping[type, tuple[str, str]]] = {
@@ -125,7 +125,7 @@ class HookRunner:
         with self._counted():
             code, out, said = finish(what, command, self.deadline_s, around, self.hide, self.during)
         if code != 0:
-            lines = last(out + said)
+            lines = last(out + said, self.hide)
             raise ClusterError(f"{what}: exit code {code}{': ' if lines else ''}{lines}")
 
     @contextmanager

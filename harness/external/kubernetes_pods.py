@@ -16,7 +16,7 @@ from core.errors import ClusterError, ConfigError, Unanswered
 from harness.external.file import Pods
 from harness.external.kubernetes_hooks import SIGNALLED
 from harness.external.nodes import Means
-from harness.external.programs import finish
+from harness.processes.user_command import finish
 from harness.processes.waiting import on_each
 
 ASK_S: Final = 15.0
@@ -82,9 +82,10 @@ def means_of_pods(given: str, controllers: tuple[int, ...]) -> Means:
 def _output(*command: str) -> str:
     code, out, said = finish("--cluster: kubernetes: kubectl", command, ASK_S)
     if code != 0:
-        lines = [line for line in said.strip().splitlines() if not line.startswith(REMOTE)]
+        text = said.decode(errors="replace").strip()
+        lines = [line for line in text.splitlines() if not line.startswith(REMOTE)]
         raise ClusterError(f"--cluster: kubernetes: kubectl: {lines[-1] if lines else f'exit code {code}'}")
-    return out
+    return out.decode(errors="replace")
 
 
 def _current() -> str:

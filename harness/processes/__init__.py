@@ -9,6 +9,7 @@ interrupts  SIGINT and SIGTERM while a run or a soak is under way.
 parent      The harness as its programs see it: commands on standard input, lines to standard output.
 reaper      A process that clears up after a harness that was killed, as the harness holds it.
 real_time   The real runtime: the wall clock, threads, and the signals of the user.
+user_command  A command of the user's, run to its end: a hook, or the one that lists effects.
 user_program  Programs of the user's: how they are named, and what they find in their environment.
 waiting     Waiting: with a deadline for something that is not there yet, and for several things done at once.
 """

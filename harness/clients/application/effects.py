@@ -5,11 +5,7 @@ history effects are rows of a database (`core.op.DATABASE`): of each input parti
 order of the lines. The command runs once, at the end; its lines stay in the run folder.
 """
 
-import os
-import signal
-import subprocess
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -19,6 +15,7 @@ from core.extensions import EFFECTS
 from core.op import DATABASE, TopicPartition
 from core.payload import Foreign, origin
 from core.session import Fetched
+from harness.processes.user_command import finish, last
 from harness.processes.user_program import UserProgram
 
 COMMAND: Final = UserProgram(variable=EFFECTS, option="--effects", needed_by="effects", tried=False)
@@ -64,23 +61,8 @@ class Effects:
         return found
 
     def _listed(self) -> bytes:
-        command = COMMAND.words()
-        pipe, nothing = subprocess.PIPE, subprocess.DEVNULL
-        try:
-            child = subprocess.Popen(
-                command, env=self.around, stdin=nothing, stdout=pipe, stderr=pipe, start_new_session=True
-            )
-        except OSError as error:
-            raise ClusterError(f"--effects {command[0]}: {error.strerror}") from None
-        with child:
-            try:
-                lines, words = child.communicate(timeout=LIST_S)
-            except subprocess.TimeoutExpired:
-                raise ClusterError(f"--effects {command[0]}: it did not end within {LIST_S:g} s") from None
-            finally:
-                with suppress(ProcessLookupError):
-                    os.killpg(child.pid, signal.SIGKILL)  # what it started, too
-        if child.returncode:
-            last = words.decode(errors="replace").strip().rpartition("\n")[2]
-            raise ClusterError(f"--effects {command[0]}: it ended with exit code {child.returncode}: {last}")
+        what = f"--effects {COMMAND.words()[0]}"
+        code, lines, words = finish(what, COMMAND.words(), LIST_S, self.around, alone=True)
+        if code:
+            raise ClusterError(f"{what}: exit code {code}: {last(words)}")
         return lines

@@ -1,10 +1,10 @@
-"""A program of the user's, run to its end: a hook, or the command that reaches a cluster's pods."""
+"""A command of the user's, run to its end: a hook, what lists effects, or what reaches a cluster's pods."""
 
 import os
 import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Final
 
 from core.errors import ClusterError, Unanswered
@@ -23,11 +23,13 @@ def finish(
     around: Mapping[str, str] | None = None,
     hide: Callable[[str], str] = lambda text: text,
     during: Callable[[int], AbstractContextManager[object]] = nullcontext,
-) -> tuple[int, str, str]:
+    *,
+    alone: bool = False,
+) -> tuple[int, bytes, bytes]:
     """Exit code, output, and error output. It has a session of its own: where it does not end in time, or its
     output does not, all that it started there is ended with it. what: the subject of errors. around:
-    variables that its environment has as well. hide: takes secrets out of a text.
-    during: is entered with its process id while it runs.
+    variables that its environment has as well. hide: takes secrets out of the text of an error.
+    during: is entered with its process id while it runs. alone: whatever it started there ends with it.
 
     Raises: ClusterError, where it cannot be started; Unanswered, with its last lines.
     """
@@ -43,8 +45,13 @@ def finish(
     except OSError as error:
         raise ClusterError(f"{what}: {error}") from error
     with during(running.pid):
-        out, said = _output(running, what, deadline_s, hide)
-    return running.returncode, hide(out.decode(errors="replace")), hide(said.decode(errors="replace"))
+        try:
+            out, said = _output(running, what, deadline_s, hide)
+        finally:
+            if alone:
+                with suppress(ProcessLookupError):
+                    os.killpg(running.pid, signal.SIGKILL)
+    return running.returncode, out, said
 
 
 def _output(
@@ -56,7 +63,7 @@ def _output(
     except subprocess.TimeoutExpired:
         os.killpg(running.pid, signal.SIGKILL)
         out, said, held = _rest(running)
-        lines = last(hide((out + said).decode(errors="replace")))
+        lines = last(out + said, hide)
         late = f"did not end within {deadline_s:g} s"
         if running.poll() != -signal.SIGKILL:
             late, held = f"ended, but its output did not within {deadline_s:g} s", True
@@ -75,6 +82,6 @@ def _rest(running: "subprocess.Popen[bytes]") -> tuple[bytes, bytes, bool]:
         return late.output or b"", late.stderr or b"", True
 
 
-def last(text: str) -> str:
-    """The last lines, as one."""
-    return " ".join(text.strip().splitlines()[-LINES:])
+def last(output: bytes, hide: Callable[[str], str] = lambda text: text) -> str:
+    """The last lines, as one. hide: see `finish`."""
+    return " ".join(hide(output.decode(errors="replace")).strip().splitlines()[-LINES:])
