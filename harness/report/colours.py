@@ -4,7 +4,7 @@ light and a dark form of it; everything else is a plain colour.
 
 import re
 
-INK, MUTED, GRID = "var(--ink)", "var(--muted)", "var(--grid)"
+MUTED = "var(--muted)"
 SERIES = tuple(f"var(--series-{number})" for number in range(1, 7))
 """Lines and areas."""
 FAIL = tuple(f"var(--fail-{number})" for number in range(1, 5))
