@@ -1,11 +1,13 @@
-/* One time base for the whole page: seconds of the run, or the wall clock in UTC where it is on record. */
+/* One time base for the whole page: seconds of the run, or the wall clock in UTC where it is on record; with
+   the day where the run has more than one. */
 const started = Number(root.dataset.start ?? Number.NaN);
 const onClock = () => root.dataset.clock === "wall";
 const timeText = (seconds, digits, unit = " s") => {
   if (!onClock()) return `${seconds.toFixed(digits)}${unit}`;
   const parts = 10 ** Math.min(digits, 6);
   const all = Math.round((started / 1e3 + seconds) * parts);
-  const time = new Date(Math.floor(all / parts) * 1e3).toISOString().slice(11, 19);
+  const time = new Date(Math.floor(all / parts) * 1e3).toISOString()
+    .slice("dated" in root.dataset ? 5 : 11, 19).replace("T", " ");
   return digits ? `${time}.${String(all % parts).padStart(Math.min(digits, 6), "0")}` : time;
 };
 const followClock = [];

@@ -9,7 +9,14 @@ import re
 from markupsafe import Markup, escape
 
 SECONDS = re.compile(r"\b(at|until after) (\d+\.\d+) s\b")
+DAY_MS = 86_400_000
 CLOCK = re.compile(r"\b(from|of|at) (\d{1,15})(?: to (\d{1,15}))? ms\b")
+
+
+def passes_midnight(start_ms: float | None, end_s: float) -> bool:
+    """Whether a run of this length, which began then by the wall clock in UTC, has more than one day: times
+    of the day alone would name several moments. start_ms None: not on record."""
+    return start_ms is not None and start_ms // DAY_MS != (start_ms + end_s * 1e3) // DAY_MS
 
 
 def at(seconds: float | None, digits: int = 3) -> Markup:

@@ -228,7 +228,8 @@ def _markers(traces: Traces) -> Iterator[str]:
         by[_ended_by(parts[0], done)].append(partition)
     if by:
         by_few = sorted(by.items(), key=lambda item: len(item[1]))
-        yield " and ".join(f"{', '.join(some)} got {words}" for words, some in by_few)
+        more = f"; of {found.more} more partitions this is not listed" * bool(found.more)
+        yield " and ".join(f"{', '.join(some)} got {words}" for words, some in by_few) + more
 
 
 def _unanswered(traces: Traces) -> Iterator[str]:

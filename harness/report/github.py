@@ -48,12 +48,19 @@ def render(verdict: Verdict) -> str:
             "|---|---|---|",
             *(_row(name, anomaly) for name, anomaly in wording.ranked(verdict)[:CLASSES_MAX]),
             "",
+            *left_out(len(verdict.anomalies) - CLASSES_MAX),
         ]
     lines += [f"- Incident: {escaped(line)}" for line in wording.incident_lines(verdict)]
-    lines += [f"- Not decided: {escaped(reason)}" for reason in wording.undecided(verdict)[:CLASSES_MAX]]
+    undecided = [f"- Not decided: {escaped(reason)}" for reason in wording.undecided(verdict)]
+    lines += [*undecided[:CLASSES_MAX], *left_out(len(undecided) - CLASSES_MAX)]
     said = repetition.said("Repeat", verdict.config)
     lines += ["", f"{said}, with", "", *_block(verdict.repro), "", ""]
     return "\n".join(lines)
+
+
+def left_out(many: int) -> list[str]:
+    """The line below a list that was cut; none, where nothing was left out."""
+    return [f"… and {many} more", ""] if many > 0 else []
 
 
 def _row(name: str, anomaly: Anomaly) -> str:

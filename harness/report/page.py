@@ -58,7 +58,10 @@ DOUBTS_OPEN = 1
 """What leaves a rule about logs open, as far as it is shown without unfolding."""
 LOG_ROWS = 24
 """A log around a finding with more rows is folded."""
+INCIDENTS_MOST = 100
 NOTES_MAX = 200
+RATE_LEAST_S = 1.0
+"""A shorter load has no mean rate."""
 STALLS_MAX = 40
 TAKES_MAX = 20
 TEXT_MOST = 1500
@@ -152,6 +155,7 @@ def _context(inputs: Inputs) -> dict[str, object]:
     timeline, scenes = timelines.build(inputs), section.build(inputs)
     return {
         "story": story.build(inputs, timeline),
+        "dated": clock.passes_midnight(inputs.wall_ms, timeline.end),
         "timed": lambda text: clock.timed(text, inputs.start_ms),
         "logs": log_table.build(inputs),
         "logs_most": log_table.TABLES_MAX,
@@ -164,6 +168,7 @@ def _context(inputs: Inputs) -> dict[str, object]:
         "inputs": inputs,
         "verdict": verdict,
         "foreign": verdict.config.get("imported") is not None,
+        "repeats": repetition.what_repeats(verdict.config),
         "repeat_where": repetition.where(verdict.config),
         "planted": planted_bug(verdict.config),
         "system": wording.system(verdict.config),
@@ -176,7 +181,8 @@ def _context(inputs: Inputs) -> dict[str, object]:
         "anomalies": wording.ranked(verdict),
         "permitted": [name for name, one in wording.ranked(verdict) if not one.disallowed],
         "undecided": wording.undecided(verdict),
-        "incidents": wording.incident_lines(verdict),
+        "incidents_open": wording.INCIDENTS_MAX,
+        "incidents_most": INCIDENTS_MOST,
         "held": wording.held(verdict),
         "throughput": throughput(timeline),
         "timeline": timeline,
@@ -275,8 +281,7 @@ def throughput(timeline: timelines.Timeline) -> list[tuple[str, str]]:
     """Numbers of the whole run: term and description."""
     if timeline.rates is None:
         return []
-    edges = timeline.rates.edges
-    seconds = float(edges[-1] - edges[0])
+    seconds = timeline.rates.seconds
     total = {
         name: sum(getattr(row, name) for row in timeline.kinds)
         for name in ("ok", "fail", "info", "aborts", "written", "read")
@@ -289,9 +294,8 @@ def throughput(timeline: timelines.Timeline) -> list[tuple[str, str]]:
     ]
     rows = [("Ops", f"{wording.number(sum(total[name] for name in ended))}: {', '.join(parts)}")]
     for term, many in (("Written", total["written"]), ("Read", total["read"])):
-        mean = wording.number(many / seconds)
-        records = wording.count(many, "record")
-        rows.append((term, f"{records} by successful operations, on average {mean} per second"))
+        mean = f", on average {wording.number(many / seconds)} per second" if seconds >= RATE_LEAST_S else ""
+        rows.append((term, f"{wording.count(many, 'record')} by successful operations{mean}"))
     return rows
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from core.extensions import APP, CLIENT, CLUSTER, EFFECTS, VARIABLE
+from core.systems import SYSTEMS
 from harness.report.wording import found_in_logs
 from history.verdict import Verdict
 from workloads.registry import workload_named
@@ -49,6 +50,17 @@ def preserving(verdict: Verdict, name: str) -> str:
 def said(words: str, config: Mapping[str, Any]) -> str:
     """These words for repeating a run, and what its command needs."""
     return f"{words}, {needed}" if (needed := where(config)) else words
+
+
+def what_repeats(config: Mapping[str, Any]) -> str:
+    """What the same command gives again, in a sentence or two."""
+    system = SYSTEMS.get(str(config.get("sut")))
+    if system is not None and system.repeatable:
+        return "This run was simulated: with this version of Inquest the same command gives the same run."
+    own = config.get("app") is not None or config.get("clients") == "command"
+    fixed = "which faults the plan has" if own else "what the clients do and which faults the plan has"
+    slow = "A cluster is not deterministic, so a rare finding may take several runs."
+    return f"The seed fixes {fixed}. {slow}"
 
 
 def where(config: Mapping[str, Any]) -> str:

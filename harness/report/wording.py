@@ -426,7 +426,8 @@ def held(verdict: Verdict) -> str:
     statuses = [check.status for check in verdict.client_checks.values()]
     if not statuses:
         return "No check was run."
-    parts = [f"{statuses.count('valid')} of {count(len(statuses), 'check')} hold"]
+    valid = statuses.count("valid")
+    parts = [f"{valid} of {count(len(statuses), 'check')} {'holds' if valid == 1 else 'hold'}"]
     for status, word in (
         ("invalid", "broken"),
         ("unknown", "unknown"),

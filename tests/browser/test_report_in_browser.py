@@ -87,6 +87,17 @@ def test_one_time_base_for_the_whole_page(browser: Browser, reports: dict[str, P
         assert page.complaints() == []
 
 
+def test_the_clock_has_the_day_where_a_run_has_more_than_one(
+    browser: Browser, reports: dict[str, Path]
+) -> None:
+    with opened(browser, reports["anomalous"]) as page:
+        page.ask("document.documentElement.dataset.dated = ''")
+        page.ask("document.querySelector('#clock').click()")
+        after = page.ask("[...document.querySelectorAll('time, .tick')].map((time) => time.textContent)")
+        clock = re.compile(r"03-01 1[0-1]:\d\d:\d\d(\.\d+)?")
+        assert all(clock.fullmatch(text) for text in after)
+
+
 def test_a_link_to_a_fault_opens_its_table(browser: Browser, reports: dict[str, Path]) -> None:
     with opened(browser, reports["anomalous"]) as page:
         assert not visible(page, "#faults table")

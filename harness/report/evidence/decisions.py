@@ -7,7 +7,7 @@ Times are those that brokers and clients wrote into their records.
 import itertools
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -31,6 +31,9 @@ SENT: Final = re.compile(r"send (\S+) \S+ -> offset (\d+)")
 LONG_S: Final = 60.0
 STATES: Final = "__transaction_state"
 PARTITIONS_MAX: Final = 8
+"""Partitions of a transaction that are shown."""
+PARTITIONS_READ: Final = 64
+"""Partitions from which those are chosen."""
 DONE: Final = ("CompleteCommit", "CompleteAbort", "Dead", "Empty")
 
 
@@ -71,14 +74,15 @@ class WrittenPart:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatorDecisions:
     """Of one transactional id: states of its coordinator's log, as (time, Kafka's name), and what each
-    partition got meanwhile. producers: its producer ids. coordinators: leaders of that log, as (since when,
-    node). succeeded: when that log first has another producer id after these states, and that id; None =
-    never."""
+    partition got meanwhile. more: how many of its partitions are left out. producers: its producer ids.
+    coordinators: leaders of that log, as (since when, node). succeeded: when that log first has another
+    producer id after these states, and that id; None = never."""
 
     transactional_id: str
     producers: frozenset[int]
     states: list[tuple[float, str]]
     partitions: dict[str, list[WrittenPart]]
+    more: int = 0
     coordinators: list[tuple[float, int]] = field(default_factory=list)
     succeeded: tuple[float, int] | None = None
 
@@ -214,15 +218,17 @@ def _decisions(inputs: Inputs, evidence: Evidence, named: _NamedTransaction) -> 
     }
     place, offset = named.place
     touched |= {place} if place is not None else set()
+    order = sorted(touched, key=lambda tp: (tp != place, tp))
     found = {
         str(tp): [
             one
             for one in _written(inputs, evidence, tp, producers, named.epoch)
             if begin <= one.begin <= end or (tp == place and one.first <= offset <= one.last)
         ]
-        for tp in sorted(touched, key=lambda tp: (tp != place, tp))[:PARTITIONS_MAX]
+        for tp in order[:PARTITIONS_READ]
     }
-    written = {partition: some for partition, some in found.items() if some}
+    ended = {partition: some for partition, some in found.items() if some}
+    written = _chosen(ended)
     if not shown and not written:
         return None
     return CoordinatorDecisions(
@@ -231,8 +237,20 @@ def _decisions(inputs: Inputs, evidence: Evidence, named: _NamedTransaction) -> 
         coordinators=replicas.leaders(inputs, f"{STATES}-{rows[0]['partition']}") if rows else [],
         states=[(at, row["state"]) for at, row in shown],
         partitions=written,
+        more=len(ended) - len(written) + len(order[PARTITIONS_READ:]),
         succeeded=_succeeded(inputs, every, shown[-1][1]) if shown else None,
     )
+
+
+def _chosen(every: Mapping[str, list[WrittenPart]]) -> dict[str, list[WrittenPart]]:
+    """The partitions that are shown, in their order: the first, one of each way in which a transaction ended
+    there, then others."""
+    ways: dict[object, str] = {}
+    for partition, parts in every.items():
+        marker = parts[0].marker
+        ways.setdefault(marker and (marker.commit, parts[0].own), partition)
+    chosen = set([*dict.fromkeys([*ways.values(), *every])][:PARTITIONS_MAX])
+    return {partition: parts for partition, parts in every.items() if partition in chosen}
 
 
 def _succeeded(inputs: Inputs, every: Sequence[TableRow], last: TableRow) -> tuple[float, int] | None:

@@ -186,4 +186,5 @@ def partitions(found: CoordinatorDecisions) -> LogsSideBySide | None:
         SideRow(place="ended by", cells=markers, differing=odd, here=True),
     ]
     title = f"partitions of the transaction of {found.transactional_id}"
+    title += f" ({len(written)} of {len(written) + found.more})" * bool(found.more)
     return LogsSideBySide(title=title, columns=list(written), rows=rows)

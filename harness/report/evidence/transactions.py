@@ -24,7 +24,7 @@ from harness.report.evidence.choice import (
     transaction_fate,
 )
 from harness.report.inputs import Inputs, Ints, Mask, OpColumns
-from harness.report.wording import Key, in_turn
+from harness.report.wording import Key, count, in_turn
 from history.reader import History, ReadRow, SendRow
 from history.unit_files import EVERYWHERE
 from history.verdict import Example
@@ -349,7 +349,8 @@ class _TimelineBuilder:
         first = np.lexsort((ops.invoke[found], ~wanted[1], ~wanted[0]))[:POLLS_MAX]
         bars = []
         for op in sorted(int(op) for op in found[first]):
-            text = f"op {op}: {ops.n_reads[op]} records, {received[op]} from transactions of this finding"
+            records = count(int(ops.n_reads[op]), "record")
+            text = f"op {op}: {records}, {received[op]} from transactions of this finding"
             bars.append(self._bar(chosen, op, text, "read" if received[op] else "idle"))
         row = self.history.processes.get(process)
         return TransactionLane(

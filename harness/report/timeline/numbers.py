@@ -35,9 +35,11 @@ class Latency:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rates:
     """Counts by bin. Keys of `ok` and `latency`: kinds of op, most frequent first; of `fail` and
-    `info`: errors. `aborts`: transactions that the application meant to abort, and did."""
+    `info`: errors. `aborts`: transactions that the application meant to abort, and did.
+    `seconds`: from the first invocation to the last completion."""
 
     edges: Floats
+    seconds: float
     ok: dict[str, Ints]
     fail: dict[str, Ints]
     info: dict[str, Ints]
@@ -177,6 +179,7 @@ def rates(ops: OpColumns, *, untimed: bool = False) -> Rates:
     latencies = _latencies(_took(ops, ok, untimed), keys, n, len(labels))
     return Rates(
         edges=edges,
+        seconds=float(when.max() - ops.invoke.min()),
         ok=_by_label(labels, keys, n),
         fail=_by_error(ops, fail, bins, n),
         info=_by_error(ops, ops.outcome == Outcome.INFO, bins, n),

@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+from datetime import datetime
 from glob import glob
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,7 +22,7 @@ from history.run_folder import Run
 from history.verdict import IN_THE_LOG, Example, Fault
 from tests.histories import traced
 from tests.histories.report_findings import FOLDERS, anomalous
-from tests.histories.report_runs import FAULTS
+from tests.histories.report_runs import FAULTS, clean
 
 
 @pytest.fixture(scope="module")
@@ -504,6 +505,32 @@ def test_sentences_have_one_time_base(text: str, start_ms: float, shown: str) ->
     times = re.findall(r'<time data-s="([-\d.]+)" data-digits="3">([-\d.]+) s</time>', marked)
     assert len(times) == marked.count("<time")
     assert all(float(a) == pytest.approx(float(b), abs=1e-3) for a, b in times)
+
+
+@pytest.mark.parametrize(
+    ("wall", "end_s", "days"),
+    [
+        ("2026-03-01T10:15:00+00:00", 49_499.9, False),
+        ("2026-03-01T10:15:00+00:00", 49_500.0, True),
+        ("2026-03-01T23:15:00-02:00", 60.0, False),
+        ("2026-03-01T21:59:30-02:00", 60.0, True),
+        ("", 1e6, False),
+    ],
+)
+def test_a_run_of_more_than_one_day_has_days_on_its_clock(wall: str, end_s: float, days: bool) -> None:
+    start = datetime.fromisoformat(wall).timestamp() * 1e3 if wall else None
+    assert clock.passes_midnight(start, end_s) is days
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize(("end_s", "dated"), [(60_000.0, True), (70.0, False)])
+def test_the_page_says_so_to_its_clock(end_s: float, dated: bool, tmp_path: Path) -> None:
+    folder = clean(ops=50)
+    assert folder.verdict is not None
+    long = msgspec.structs.replace(FAULTS[0], end_s=end_s)
+    folder.verdict = msgspec.structs.replace(folder.verdict, faults=[long])
+    html = build(folder.write(tmp_path / "run")).read_text()
+    assert (" data-dated>" in html.partition("<head>")[0]) is dated
 
 
 @pytest.mark.sampled(12)
