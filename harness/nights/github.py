@@ -8,7 +8,7 @@ from harness.nights.runs import COMBINATION
 from harness.nights.session_log import SoakSession
 from harness.nights.totals import totals
 from harness.report import wording
-from harness.report.github import escaped
+from harness.report.github import escaped, left_out
 from history.tables import TableRow
 from history.tasks import Here
 
@@ -40,13 +40,12 @@ def _findings(groups: list[TableRow]) -> list[str]:
     rows = [_row(group) for group in groups if group["newest"]]
     if not rows:
         return ["No forbidden finding.", ""]
-    left = [f"… and {len(rows) - ROWS_MAX} more", ""] if len(rows) > ROWS_MAX else []
     return [
         "| Anomaly | Standing | Workload x nemesis x preset | System | This session | All sessions | Rate |",
         "|---|---|---|---|---|---|---|",
         *rows[:ROWS_MAX],
         "",
-        *left,
+        *left_out(len(rows) - ROWS_MAX),
     ]
 
 
@@ -71,8 +70,9 @@ def _row(group: TableRow) -> str:
 
 
 def _errors(session: SoakSession) -> list[str]:
-    return [
+    errors = [
         f"- Error of the harness in run {a.begun.number}: {escaped(a.outcome.error)}"
         for a in session.runs
         if a.outcome is not None and a.outcome.state == "error"
-    ][:ROWS_MAX]
+    ]
+    return [*errors[:ROWS_MAX], *left_out(len(errors) - ROWS_MAX)]

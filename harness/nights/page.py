@@ -46,11 +46,16 @@ def build(results: Path, workers: Workers | None = None) -> Path:
 
     Raises: OSError, HistoryError; SparkError, where jobs of the workers cannot be done.
     """
-    every = totals(results, workers or Here())
-    write_atomically(results / NAME, _index(results, every))
-    if every.side.compares:
-        write_atomically(results / COMPARED, compared(every))
+    for name, page in pages(results, workers).items():
+        write_atomically(results / name, page)
     return results / NAME
+
+
+def pages(results: Path, workers: Workers | None = None) -> dict[str, str]:
+    """The pages of a results folder by the names of their files: the index, and where sessions compare
+    systems the page of these, which the index links to. workers, errors: see `build`."""
+    every = totals(results, workers or Here())
+    return {NAME: _index(results, every)} | ({COMPARED: compared(every)} if every.side.compares else {})
 
 
 def compared(every: Totals) -> str:
@@ -70,7 +75,7 @@ def compared(every: Totals) -> str:
 
 def render(results: Path, workers: Workers | None = None) -> str:
     """The whole index. workers, errors: see `build`."""
-    return _index(results, totals(results, workers or Here()))
+    return pages(results, workers)[NAME]
 
 
 def _index(results: Path, every: Totals) -> str:
@@ -86,6 +91,7 @@ def _index(results: Path, every: Totals) -> str:
             views=every.views[::-1],
             findings=every.findings,
             cards=cards.build(results, every),
+            cards_most=cards.CARDS_MAX,
             groups=every.groups,
             allowed=every.allowed,
             lived=every.lived,

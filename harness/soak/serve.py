@@ -1,15 +1,16 @@
 """The results folder in a browser: `inquest serve`, read-only, on the loopback only.
 
 Serves files whose path lies in the folder after all links are followed, and plain listings of folders. It
-rebuilds the index when a verdict, a report or a session has changed. It refuses requests that name another
-host: otherwise a web page could point a name of its own to this machine and read the results.
+rebuilds the index, and the page of systems side by side, when a verdict, a report or a session has changed.
+It refuses requests that name another host: otherwise a web page could point a name of its own to this machine
+and read the results.
 """
 
 import io
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from http import HTTPStatus
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -25,7 +26,9 @@ from history.run_folder import write_atomically
 from history.storage import is_there
 
 HOST = "127.0.0.1"
-INDEX = "index.html"
+INDEX, COMPARED = "index.html", "compared.html"
+MADE = {"/": INDEX, f"/{INDEX}": INDEX, f"/{COMPARED}": COMPARED}
+"""Addresses of pages that the server makes (`harness.nights.page.pages`), with their names."""
 NAMES = ("127.0.0.1", "localhost")
 TEXT = "text/plain; charset=utf-8"
 OURS = (INDEX, "report.html")
@@ -66,20 +69,23 @@ class Handler(SimpleHTTPRequestHandler):
         if host not in NAMES:
             self.send_error(HTTPStatus.MISDIRECTED_REQUEST)
             return None
-        if address in ("/", f"/{INDEX}"):
-            return self._index()
+        if address in MADE:
+            return self._made(MADE[address])
         found = self.server.find(address)
         if found is not None and found.is_dir() and address.endswith("/"):
             return self.list_directory(str(found))  # its own index.html could be a link
         self.policy = PAGES if found is not None and found.name in OURS else OTHERS
         return super().send_head()
 
-    def _index(self) -> io.BytesIO | None:
+    def _made(self, name: str) -> io.BytesIO | None:
         try:
-            page = self.server.index()
+            page = self.server.pages().get(name)
         except Exception as error:  # noqa: BLE001 - a browser gets an answer, whatever is in the folder
             say(f"no index: {error!r}")
             self.send_error(HTTPStatus.INTERNAL_SERVER_ERROR)
+            return None
+        if page is None:  # no session compares systems
+            self.send_error(HTTPStatus.NOT_FOUND)
             return None
         self.policy = PAGES
         self.send_response(HTTPStatus.OK)
@@ -106,29 +112,30 @@ class Handler(SimpleHTTPRequestHandler):
 
 
 class Server(ThreadingHTTPServer):
-    """The results folder. render: makes the page of the index."""
+    """The results folder. render: makes the index and its pages, by name."""
 
     daemon_threads = True
     allow_reuse_address = True
 
-    def __init__(self, results: Path, port: int, render: Callable[[Path], str]) -> None:
+    def __init__(self, results: Path, port: int, render: Callable[[Path], Mapping[str, str]]) -> None:
         super().__init__((HOST, port), Handler)
         self.root = results.resolve()
         self.render = render
         self._lock = threading.Lock()
         self._stamp: Stamp | None = None
-        self._page = b""
+        self._pages: dict[str, bytes] = {}
 
-    def index(self) -> bytes:
-        """The current index. It is also written to the folder, where the folder is writable."""
+    def pages(self) -> dict[str, bytes]:
+        """The current pages by name. They are also written to the folder, where the folder is writable."""
         with self._lock:
             stamp = self._stamp_now()
             if stamp != self._stamp:
-                self._page = self.render(self.root).encode()
+                self._pages = {name: page.encode() for name, page in self.render(self.root).items()}
                 self._stamp = stamp
-                with suppress(OSError):
-                    write_atomically(self.root / INDEX, self._page)
-            return self._page
+                for name, page in self._pages.items():
+                    with suppress(OSError):
+                        write_atomically(self.root / name, page)
+            return self._pages
 
     def _stamp_now(self) -> Stamp:
         """Changes when the index has to: verdicts and sessions with time and size, whether a soak still
@@ -165,12 +172,12 @@ def server(results: Path, port: int) -> Server:
 
     Raises: UsageError, where there is no such folder or the port is taken or refused.
     """
-    from harness.nights.page import render
+    from harness.nights.page import pages
 
     if not is_there(results) or not results.is_dir():
         raise UsageError(f"there is no results folder {results}; `inquest run` makes one")
     try:
-        return Server(results, port, render)
+        return Server(results, port, pages)
     except (OSError, OverflowError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
         raise UsageError(f"port {port} of {HOST}: {why}; give another one with --port") from None

@@ -95,6 +95,16 @@ def test_the_page_says_how_many_runs_every_column_performed(tmp_path: Path) -> N
     assert (found.everywhere, found.drawn) == (1, 5)
 
 
+@pytest.mark.sampled(4)
+def test_a_cell_without_a_share_of_time_begins_with_the_recovery(tmp_path: Path) -> None:
+    runs = [run(1, OLD, recovery_s=3.1), run(2, NEW, recovery_s=3.1, available=0.5)]
+    write(tmp_path, FIRST, runs, matrix=COMPARING)
+    shown = page.compared(totals.totals(tmp_path, Here()))
+    assert '<span class="muted small">back after 3.1 s</span>' in shown
+    assert "served 50 %, back after 3.1 s" in shown
+    assert ">, back" not in shown
+
+
 @pytest.mark.sampled(3)
 def test_interrupted_runs_are_left_out_whatever_they_found(tmp_path: Path) -> None:
     cut = outcome("interrupted", LOST, tested=OLD, judged=True, seconds=5.0)

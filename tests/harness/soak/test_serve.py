@@ -7,14 +7,15 @@ import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from core.errors import UsageError
-from harness.nights.session_log import FILE, FOLDER
+from harness.nights.session_log import FILE, FOLDER, Tested
 from harness.soak.serve import HOST, Server, server
 from history.jsonl import Appender
-from tests.harness.nights.made_sessions import LOST, by_hand, canary, outcome, task, write
+from tests.harness.nights.made_sessions import LOST, MATRIX, by_hand, canary, outcome, task, write
 
 RUN = "20260301T101500Z-queue-kill-42"
 
@@ -181,6 +182,23 @@ def test_the_output_of_a_run_is_linked_while_it_goes_on(serving: Server, results
     assert b"0001.log" in ask(serving, "/").body
 
 
+@pytest.mark.sampled(4)
+def test_the_page_that_the_index_links_to_is_made_with_it(serving: Server, results: Path) -> None:
+    old, new, third = (
+        Tested(system="kafka", version=n, client="librdkafka") for n in ("3.9.1", "4.3.0", "4.3.1")
+    )
+    matrix: dict[str, Any] = MATRIX | {"systems": [{}, {}]}
+    assert ask(serving, "/compared.html").status == 404
+    runs = [(task(seed=1), outcome(tested=one)) for one in (old, new)]
+    write(results, "20260301T220000Z", runs, matrix=matrix)
+    assert b'href="./compared.html"' in ask(serving, "/").body
+    answer = ask(serving, "/compared.html")
+    assert (answer.status, b"4.3.0" in answer.body, b"4.3.1" in answer.body) == (200, True, False)
+    assert "sandbox" not in answer.headers["content-security-policy"]
+    write(results, "20260302T220000Z", [(task(seed=1), outcome(tested=third))], matrix=matrix)
+    assert b"4.3.1" in ask(serving, "/compared.html").body, "whatever page was asked for before"
+
+
 @pytest.mark.sampled(3)
 def test_a_folder_whose_name_is_no_text(serving: Server, results: Path) -> None:
     (results / RUN).rename(results / os.fsdecode(b"20260301T101500Z-\xff"))
@@ -190,7 +208,7 @@ def test_a_folder_whose_name_is_no_text(serving: Server, results: Path) -> None:
 
 
 def test_an_index_that_cannot_be_made_is_an_answer(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    def fails(_: Path) -> str:
+    def fails(_: Path) -> dict[str, str]:
         raise ZeroDivisionError("in the page")
 
     with Server(results, 0, fails) as made:
