@@ -141,7 +141,8 @@ class RolesSeen(
 ):
     """The leaders, written when one changed. Keys are `topic-partition`; -1 = no leader is known.
 
-    epochs: leader epochs, in runs with share groups; none in recordings of earlier versions.
+    epochs: leader epochs, in runs with share groups, or with acks 0 or 1; none in recordings of earlier
+    versions.
     """
 
     ns: int
