@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from enum import Enum, auto
 from typing import Final
 
 from core.errors import HistoryError
@@ -220,6 +221,84 @@ def replica_lines(run: Run, partition: str) -> list[ReplicaLine]:
                 )
                 found.append(line_of)
     return found
+
+
+class InSyncKind(Enum):
+    """What a broker says of a partition. LEADS, FOLLOWS: it began to, in a leader epoch. SHRINKS: it asks the
+    controller to take replicas off the in-sync ones. CHANGED: they are others now, as it asked. GIVES_UP: it
+    could not ask again after an error."""
+
+    LEADS = auto()
+    FOLLOWS = auto()
+    SHRINKS = auto()
+    CHANGED = auto()
+    GIVES_UP = auto()
+
+
+IN_SYNC: Final = {
+    InSyncKind.LEADS: re.compile(
+        r"^(?P<wall>\S+) .*\[Broker id=\d+\] Leader (?P<partition>\S+) starts at leader epoch (?P<epoch>\d+)"
+        r" from offset \d+ with high watermark \d+ ISR \[(?P<isr>[\d,]*)\]"
+        r" .*Previous leader epoch was (?P<previous>-?\d+)\."
+    ),
+    InSyncKind.FOLLOWS: re.compile(
+        r"^(?P<wall>\S+) .*\[Broker id=\d+\] Follower (?P<partition>\S+) starts at leader epoch "
+    ),
+    InSyncKind.SHRINKS: re.compile(
+        r"^(?P<wall>\S+) .*\[Partition (?P<partition>\S+) broker=\d+\] Shrinking ISR from "
+    ),
+    InSyncKind.CHANGED: re.compile(
+        r"^(?P<wall>\S+) .*\[Partition (?P<partition>\S+) broker=\d+\] ISR updated "
+    ),
+    InSyncKind.GIVES_UP: re.compile(
+        r"^\S+IllegalStateException: Failed to enqueue .* for partition (?P<partition>\S+)$"
+    ),
+}
+"""As brokers of 2.7 and 2.8 word it."""
+HINTS: Final = (" starts at leader epoch ", " Shrinking ISR from ", " ISR updated ", ": Failed to enqueue ")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InSyncLine:
+    """A broker's line about the in-sync replicas of a partition, or who leads it. wall: None = the line has
+    no time of its own, and belongs to the one before it. epoch, previous: leader epochs, -1 = not said. isr:
+    those with which it began to lead."""
+
+    kind: InSyncKind
+    partition: str
+    wall: datetime | None
+    epoch: int = -1
+    previous: int = -1
+    isr: frozenset[int] = frozenset()
+
+
+def in_sync_lines(run: Run) -> dict[int, list[InSyncLine]]:
+    """What the logs of brokers of 2.7 and 2.8 say of in-sync replicas: node -> lines, in their order.
+
+    Raises: HistoryError.
+    """
+    return {
+        node: [
+            _in_sync(kind, match)
+            for line in lines
+            if any(hint in line for hint in HINTS)  # a search for plain words is fast
+            for kind, pattern in IN_SYNC.items()
+            if (match := pattern.match(line))
+        ]
+        for node, lines in _lines(run)
+    }
+
+
+def _in_sync(kind: InSyncKind, match: re.Match[str]) -> InSyncLine:
+    said = match.groupdict()
+    return InSyncLine(
+        kind=kind,
+        partition=said["partition"],
+        wall=datetime.fromisoformat(said["wall"]) if "wall" in said else None,
+        epoch=int(said.get("epoch", -1)),
+        previous=int(said.get("previous", -1)),
+        isr=frozenset(map(int, re.findall(r"\d+", said.get("isr", "")))),
+    )
 
 
 def _lines(run: Run) -> Iterator[tuple[int, list[str]]]:

@@ -1,0 +1,176 @@
+"""A leader never asks again to change its in-sync replicas: an answer that came late removed the request."""
+
+import re
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Final, NamedTuple
+
+from checkers.checks.recovery import ClusterNotBack
+from checkers.known_bugs.bug import KnownBug
+from checkers.known_bugs.labelled_run import LabelledRun
+from checkers.known_bugs.transaction_fates import Suspicion
+from core.cluster import internal
+from core.op import TopicPartition
+from history.broker_logs import InSyncKind, InSyncLine, in_sync_lines
+from history.events import FaultHealed, FaultStarted, RolesSeen
+from history.reader import History
+from history.verdict import NOT_RECOVERED
+
+FEW: Final = re.compile(r"(?P<tp>\S+-\d+) has in-sync replicas \[(?P<isr>[\d, ]+)\] only")
+"""Why a cluster has not recovered whose brokers all answer, and agree."""
+ASKS: Final = (2, 7)
+"""The first version whose leaders ask the controller to change the in-sync replicas (AlterIsr)."""
+CURED: Final = (3, 0)
+SEEN_NS: Final = 5_000_000_000
+"""How late the harness sees another controller at most, for this label."""
+
+
+class DroppedRequest(NamedTuple):
+    """A leader had asked to take replicas off, and was made leader again before it had an answer. asked_ns,
+    again_ns: when. isr: the in-sync replicas from then on."""
+
+    asked_ns: int
+    again_ns: int
+    isr: frozenset[int]
+
+
+def dropped_request(
+    history: History, lines: Sequence[InSyncLine], partition: str, until_ns: int
+) -> DroppedRequest | None:
+    """Of the leader whose lines these are, by a time: since when the in-sync replicas of a partition have not
+    changed, though those of another one have; None = it is not so. Lines after that time only refute it."""
+    asked: datetime | None = None
+    again: InSyncLine | None = None
+    epoch, once_more, others = -1, False, False
+    for line in lines:
+        later = line.wall is not None and history.wall_ns(line.wall) > until_ns
+        if line.partition != partition:
+            others |= line.kind is InSyncKind.CHANGED and not later
+        elif line.kind is InSyncKind.SHRINKS:
+            if once_more and again:  # the one that was removed may have been one of these, no second one
+                asked = again = None
+            asked, once_more = asked or line.wall, again is not None
+        elif line.kind in {InSyncKind.LEADS, InSyncKind.FOLLOWS} and later:
+            break
+        elif line.kind is InSyncKind.LEADS:
+            if not line.previous == epoch < line.epoch:  # it followed, or its process is another one
+                asked = None
+            again, epoch, once_more, others = line if asked else None, line.epoch, False, False
+        else:
+            asked = again = None
+            epoch = -1 if line.kind is InSyncKind.FOLLOWS else epoch
+    if asked is None or again is None or again.wall is None or not others:
+        return None
+    return DroppedRequest(history.wall_ns(asked), history.wall_ns(again.wall), again.isr)
+
+
+def _all_there(history: History, at_ns: int) -> RolesSeen | None:
+    """The roles at a time; None = a broker did not answer, they did not agree, or a partition had no
+    leader."""
+    roles = [one for one in _roles(history) if one.ns <= at_ns][-1:]
+    brokers = range(1, int(history.config["brokers"]) + 1)
+    if not roles or not roles[0].agreed or sorted(roles[0].answering) != [*brokers]:
+        return None
+    return roles[0] if all(leader >= 0 for leader in roles[0].leaders.values()) else None
+
+
+def _roles(history: History) -> Iterator[RolesSeen]:
+    return (one for one in history.events if isinstance(one, RolesSeen))
+
+
+def _few(history: History, roles: RolesSeen) -> list[str]:
+    """Partitions whose replicas are not all in sync. Internal ones have as many as were in sync once."""
+    most: dict[str, int] = {}
+    for one in _roles(history):
+        for tp, isr in one.isr.items():
+            most[tp] = max(most.get(tp, 0), len(isr))
+    factor = int(history.config["replication_factor"])
+    wanted = {tp: n if internal(tp.rpartition("-")[0]) else max(n, factor) for tp, n in most.items()}
+    return [tp for tp in roles.leaders if len(roles.isr.get(tp, ())) < wanted.get(tp, factor)]
+
+
+def _controller_lost(history: History, asked_ns: int, again_ns: int) -> bool:
+    """Another controller came between the request and the change of the leader epoch, and a fault had hit the
+    one before."""
+    agreed = [one.ns for one in _roles(history) if one.agreed and one.controller >= 0 and one.ns <= asked_ns]
+    if not agreed:
+        return False
+    named = [
+        one.controller
+        for one in _roles(history)
+        if agreed[-1] <= one.ns <= again_ns + SEEN_NS and one.controller >= 0
+    ]
+    before = {one for one in named if one != named[-1]}
+    healed = {one.fault: one.ns for one in history.events if isinstance(one, FaultHealed)}
+    return any(
+        one.begin_ns <= again_ns and asked_ns <= healed.get(one.fault, asked_ns) and before & {*one.nodes}
+        for one in history.events
+        if isinstance(one, FaultStarted)
+    )
+
+
+def _same_logs(run: LabelledRun, partition: str, isr: frozenset[int]) -> bool:
+    """Replicas that are not in sync have all that the others have: they fetch, and are not let in."""
+    topic, _, number = partition.rpartition("-")
+    ends = {log.node: log.end for log in run.logs(TopicPartition(topic, int(number))) if log.at_end}
+    return isr < ends.keys() and len(set(ends.values())) == 1
+
+
+def _never_again(suspicion: Suspicion) -> bool:
+    """In-sync replicas are all that is missing, and each partition that lacks some has the signature."""
+    finding, run, history = suspicion.finding, suspicion.run, suspicion.history
+    versions = run.versions.known
+    assert isinstance(finding, ClusterNotBack)
+    said = FEW.fullmatch(finding.why)
+    if said is None or not versions or not all(ASKS <= version < CURED for version in versions):
+        return False
+    roles = _all_there(history, finding.at_ns)
+    few = _few(history, roles) if roles else []
+    if roles is None or said["tp"] not in few:
+        return False
+    lines = in_sync_lines(history.run)
+    for tp in few:
+        dropped = dropped_request(history, lines.get(roles.leaders[tp], ()), tp, finding.at_ns)
+        if (
+            dropped is None
+            or dropped.isr != {*roles.isr.get(tp, ())}
+            or not _controller_lost(history, dropped.asked_ns, dropped.again_ns)
+            or not _same_logs(run, tp, dropped.isr)
+        ):
+            return False
+    return True
+
+
+BUG: Final = KnownBug(
+    title="In-sync replicas of a partition never change again: the leader's request was removed unsent",
+    url="https://issues.apache.org/jira/browse/KAFKA-12686",
+    link="KAFKA-12686",
+    versions="brokers of 2.7 and 2.8; fixed in 3.0.0",
+    doc="""\
+Since 2.7 a leader asks the controller to change the in-sync replicas (AlterIsr). One request is in flight
+at a time, and it is sent again, to each next controller, until one answers. A partition that has a request
+in flight or waiting makes no other one, until the answer or the next LeaderAndIsr. A LeaderAndIsr with a
+new leader epoch also takes the partition off the requests that wait (`AlterIsrManager.clearPending`),
+though one for it may be in flight. So the leader makes the next request, which waits behind that one. When
+the old one is answered, its answer is ignored, since the partition's state is another one; and then the
+partition is taken off the requests that wait: the new one is gone, unsent. The partition waits for its
+answer until the next LeaderAndIsr, which may never come: replicas that have everything are not let in, and
+producers with `acks=all` get NOT_ENOUGH_REPLICAS.
+
+It needs a controller that does not answer for longer than the next one takes to send a LeaderAndIsr. One
+run of 30 s on 2.8.2 met it (`send-modes` under `random`, seed 704): the links from the controller were cut,
+and the next controller was paused. The request was 8 s old when the third controller answered it; 10
+partitions got their replicas back then, and one stayed with one in-sync replica until the end, 120 s after
+healing.""",
+    evidence="All brokers are of 2.7 or 2.8, all answer and agree, and every partition has a leader; all"
+    " that is missing are in-sync replicas. Of each such partition the leader's log says: it asked"
+    " to take replicas off (`Shrinking ISR from …`); with no answer since (`ISR updated to …`), and"
+    " in the same process, it was made leader once more, in a later leader epoch (`Leader … starts"
+    " at leader epoch …`), with the in-sync replicas that the partition has at the end; since then"
+    " these did not change, while those of another partition did; it asked once more at most to take"
+    " some off, and no error kept it from that (`Failed to enqueue …`). In between another"
+    " controller came, and a fault had hit the one before. The logs of all replicas end at the same"
+    " offset.",
+    anomalies=(NOT_RECOVERED,),
+    match=_never_again,
+)
