@@ -60,6 +60,7 @@ def aim(env: Environment, step: PlannedFault, roles: Roles, names: WorkloadNames
         roles=roles,
         names=names,
         down=tuple(sorted(env.held_down())),
+        clients_held=tuple(sorted(env.clients_held)),
         moved=tuple(sorted(env.moved)),
         upgraded=env.cluster.upgraded() if isinstance(env.cluster, Upgradable) else (),
         behind="nodes of ZooKeeper" if has_zookeeper(env.config) else "controllers",
@@ -108,6 +109,7 @@ async def heal_all(env: Environment) -> None:
     tried; its message names each.
     """
     env.down.clear()
+    env.clients_held.clear()
     failed: list[Exception] = []
     told: list[str] = []
     silent = False

@@ -69,8 +69,9 @@ class WorkloadNames:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterView:
     """What aiming a step can see: the nodes of the cluster, which of them are brokers, who does what
-    now, the names in use, the loading clients, the nodes that faults in force hold down, the partitions
-    whose replicas a fault has moved, the nodes that have the later of two versions. behind: what nodes
+    now, the names in use, the loading clients, the nodes that faults in force hold down, the slots of clients
+    that they crashed or paused, the partitions whose replicas a fault has moved, the nodes that have the
+    later of two versions. behind: what nodes
     that are not brokers are, in words."""
 
     nodes: tuple[int, ...]
@@ -79,6 +80,7 @@ class ClusterView:
     names: WorkloadNames
     clients: tuple[ClientSlot, ...] = ()
     down: tuple[int, ...] = ()
+    clients_held: tuple[int, ...] = ()
     moved: tuple[TopicPartition, ...] = ()
     upgraded: tuple[int, ...] = ()
     behind: str = "controllers"
@@ -112,7 +114,9 @@ class Environment:
     """What effects act on; one for a run. `clock.sleep` returns early when the run is being stopped,
     and then `stopping` is true: an effect of several stages ends there, and leaves the rest to healing.
 
-    down: the hits that hold their nodes down. A node that several hold is started when none does.
+    down: the hits that hold their nodes down. A node that several hold is started when none does. ended: the
+    nodes that effects have ended, paused or not, since that was last looked at. clients_held: slots of
+    clients that a fault crashed or paused. mixed: nodes that have the later version until a fault is healed.
     moved: the replicas that partitions had before a fault moved them, until they are known to be back.
     throttled: partitions whose replication is throttled. deleted: below which offsets records may have been
     deleted since that was put on record. config: of the run.
@@ -123,11 +127,20 @@ class Environment:
     clock: Clock
     stopping: Callable[[], bool]
     down: "list[AimedFault]" = field(default_factory=list)
+    ended: set[int] = field(default_factory=set)
+    clients_held: set[int] = field(default_factory=set)
+    mixed: set[int] = field(default_factory=set)
     moved: dict[TopicPartition, tuple[int, ...]] = field(default_factory=dict)
     throttled: set[TopicPartition] = field(default_factory=set)
     deleted: dict[TopicPartition, int] = field(default_factory=dict)
     remaking: Remaking = field(default_factory=Remaking)
     config: RunConfig = field(default_factory=lambda: RunConfig(seed=0))
+
+    def hold_down(self, hit: "AimedFault", *nodes: int) -> None:
+        """An effect is about to end the nodes of a hit (or these of them), and holds them down."""
+        if hit not in self.down:
+            self.down.append(hit)
+        self.ended.update(nodes or hit.nodes)
 
     def held_down(self, *, other_than: "AimedFault | None" = None) -> set[int]:
         """The nodes that hits hold down. other_than: a hit that does not count."""

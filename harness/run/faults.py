@@ -27,6 +27,9 @@ AGAIN_S = 0.5
 """Between two tries of a fault that finds nothing to hit."""
 TRIED_S = 20.0
 """How long such a fault is tried."""
+LATE = "NoTarget: the phase of faults ended before its turn"
+Agenda = list[tuple[float, int, int, PlannedFault]]
+"""When a fault begins (1) or is healed (0), its number, its step: a heap, in which healing comes first."""
 NOT_IN_PART = frozenset(
     {"elections", "client", "links", "wire", "half-open", "reassign", "quorum"}
     | {"slow-follower", "add-partitions", "delete-records"}
@@ -53,7 +56,7 @@ def _part(hit: AimedFault, error: Exception) -> str:
     return "" if step.family in NOT_IN_PART else step.name
 
 
-def _healing(agenda: Sequence[tuple[float, int, int, PlannedFault]], step: PlannedFault) -> float:
+def _healing(agenda: Agenda, step: PlannedFault) -> float:
     """When the fault in force of the same family is due to be healed, -1 = none is in force.
 
     At the same time healing comes before starting (0 < 1)."""
@@ -61,7 +64,7 @@ def _healing(agenda: Sequence[tuple[float, int, int, PlannedFault]], step: Plann
     return max(due, default=-1.0)
 
 
-def _next_healing(agenda: Sequence[tuple[float, int, int, PlannedFault]], otherwise: float) -> float:
+def _next_healing(agenda: Agenda, otherwise: float) -> float:
     """When the next fault in force is due to be healed."""
     return min((at for at, starts, _, _ in agenda if not starts), default=otherwise)
 
@@ -97,29 +100,39 @@ class Faults:
 
     async def run(self) -> None:
         """The whole plan; its times count from now. Ends early once `stage.stopping()`."""
-        await self._run()
-        for tried in tuple(self._tried.values()):
-            self._failed(tried.step, tried.why)
-
-    async def _run(self) -> None:
         begin = self.stage.clock.now_ns()
         agenda = [(step.at_s, 1, step.fault, step) for step in self.steps]
         heapq.heapify(agenda)
+        await self._run(begin, agenda)
+        tried, passed = tuple(self._tried.values()), (self.stage.clock.now_ns() - begin) / 1e9
+        for one in tried:
+            self._failed(one.step, one.why)
+        for _, starts, _, step in sorted(agenda):
+            if starts and step.at_s <= passed and step not in [one.step for one in tried]:
+                self._failed(step, LATE)
+
+    async def _run(self, begin: int, agenda: Agenda) -> None:
+        """What the end of the faults leaves undone stays on the agenda."""
         while agenda:
-            due, starts, fault, step = heapq.heappop(agenda)
+            due, starts, fault, step = agenda[0]
             await self.stage.clock.sleep(due - (self.stage.clock.now_ns() - begin) / 1e9)
             if self.stage.stopping():
                 return
+            heapq.heappop(agenda)
             if not starts:
                 await self._heal(fault)
+            elif due >= self.length_s:
+                self._failed(step, LATE)
             elif (free := _healing(agenda, step)) >= 0:
                 # A fault that took longer to make than planned still holds what this one would
                 # hit, and healing the one would heal the other.
                 heapq.heappush(agenda, (max(due, free), 1, fault, step))
             elif not await self._serving(begin, heal := _next_healing(agenda, self.length_s)):
-                if heal < self.length_s:  # the fault in force keeps the cluster from serving
+                if self.stage.stopping():
+                    heapq.heappush(agenda, (due, 1, fault, step))
+                elif heal < self.length_s:  # the fault in force keeps the cluster from serving
                     heapq.heappush(agenda, (heal, 1, fault, step))
-                elif not self.stage.stopping():
+                else:
                     self._failed(step, "no record was acknowledged any more in the phase of faults")
             elif await self._inject(step):
                 # Held from when it is in force: finding the target may have taken seconds.
@@ -168,8 +181,10 @@ class Faults:
             # The notes of the exception say what could not be taken back.
             self._deleted(step)
             why = "; ".join((f"{type(error).__name__}: {error}", *getattr(error, "__notes__", ())))
+            taken_back = not hasattr(error, "__notes__")
             if hit and (part := _part(hit, error)):
-                self._half_made(hit, begin, part, why, taken_back=not hasattr(error, "__notes__"))
+                self._half_made(hit, begin, part, why, taken_back=taken_back)
+            self._end_pauses(certain=taken_back)
             before = self._tried.get(step.fault, Tried(step, begin, 0, ""))
             self._tried[step.fault] = replace(before, times=before.times + 1, why=why)
             over = self.stage.clock.now_ns() - before.first_ns >= TRIED_S * 1e9
@@ -179,6 +194,7 @@ class Faults:
         self._deleted(step)
         self._tried.pop(step.fault, None)
         self._hold(hit, begin, step.name, hit.text)
+        self._end_pauses()
         return True
 
     def _hold(self, hit: AimedFault, begin: int, name: str, text: str) -> None:
@@ -231,9 +247,19 @@ class Faults:
         except Exception as error:  # noqa: BLE001 - still in force; heal_all tries again
             name, now = self._held[fault].step.name, self.stage.clock.now_ns()
             self.write(HealFailed(ns=now, fault=fault, name=name, why=str(error)))
+            self._end_pauses(certain=False)
             return error
         self._healed(fault, begin)
+        self._end_pauses()
         return None
+
+    def _end_pauses(self, *, certain: bool = True) -> None:
+        """A node that another fault has ended is paused no more. certain: it has ended, or runs again."""
+        ended, now = self.stage.ended, self.stage.clock.now_ns()
+        for fault, hit in tuple(self._held.items()):
+            if certain and hit.step.family == "pause" and ended.issuperset(hit.nodes):
+                self._healed(fault, now)
+        ended.clear()
 
     def _healed(self, fault: int, begin: int) -> None:
         del self._held[fault]

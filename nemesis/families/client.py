@@ -97,6 +97,7 @@ def _described(client: ClientSlot) -> str:
 
 
 async def _apply(env: Environment, hit: AimedFault) -> None:
+    env.clients_held.update(hit.slots)
     if hit.step.kind == "pause":
         await env.clients.pause(hit.slots)
     else:
@@ -108,6 +109,7 @@ async def _undo(env: Environment, hit: AimedFault) -> None:
         await env.clients.resume(hit.slots)
     else:
         await env.clients.restart(hit.slots)
+    env.clients_held.difference_update(hit.slots)
 
 
 def _slots(env: Environment) -> list[int]:

@@ -47,7 +47,7 @@ async def _apply(env: Environment, hit: AimedFault) -> AimedFault:
     """Raises: NoEffect; ClusterError, where the broker continues as if nothing had happened."""
     if hit.step.kind == "one-dir":
         return await _lose_directory(env, hit)
-    env.down.append(hit)
+    env.hold_down(hit)
     if hit.step.kind == "full":
         assert isinstance(env.cluster, DiskFillable)
         await env.cluster.fill_disks(hit.nodes, STOPPED_S)
@@ -126,6 +126,7 @@ async def _mend(env: Environment, nodes: Sequence[int]) -> None:
     """End brokers that lost a directory, in order, and give it back to them."""
     assert isinstance(env.cluster, DirectoryFailable)
     if failed := [node for node in nodes if node in env.cluster.failed_directories()]:
+        env.ended.update(failed)
         await env.cluster.shut_down(failed)
         await env.cluster.mend_directories(failed)
 

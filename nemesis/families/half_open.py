@@ -28,10 +28,11 @@ CAUGHT_S = 10.0
 def _aim(step: PlannedFault, view: ClusterView) -> AimedFault:
     rng = source(step.seed, "aim")
     aim = find(step.target, rng, view, answering=True, brokers=True)
-    loading = [client for client in view.clients if client.produces] or list(view.clients)
-    if not loading:
-        raise NoTarget("the workload has no client that could be started again")
-    slot = rng.choice(loading).slot
+    free = [client for client in view.clients if client.slot not in view.clients_held]
+    if not free:
+        others = "other faults hold all clients" if view.clients else "the workload has no client"
+        raise NoTarget(f"{others} that could be started again")
+    slot = rng.choice([client for client in free if client.produces] or free).slot
     return AimedFault(
         step=step,
         nodes=(aim.node,),

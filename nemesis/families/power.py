@@ -29,6 +29,7 @@ async def _lose_power(env: Environment, hit: AimedFault) -> AimedFault:
     """Raises: NoEffect, where nothing was lost that might have been; ClusterError, where something may have
     been."""
     assert isinstance(env.cluster, Powered)
+    env.ended.update(hit.nodes)
     try:
         lost = await env.cluster.lose_power(hit.nodes, hit.step.seed)
     except LogsKept as error:
@@ -39,7 +40,7 @@ async def _lose_power(env: Environment, hit: AimedFault) -> AimedFault:
         f"{lost} batches that were not flushed are gone" if lost else "each record was flushed, none is gone"
     )
     hit = replace(hit, text=f"{hit.text}: {gone}")
-    env.down.append(hit)
+    env.hold_down(hit)
     return hit
 
 

@@ -74,8 +74,7 @@ def _aim_kill(step: PlannedFault, view: ClusterView) -> AimedFault:
 async def kill(env: Environment, hit: AimedFault, *nodes: int) -> None:
     """SIGKILL the nodes of a hit (or these of them, one stage of several), and hold them down."""
     assert isinstance(env.cluster, Killable)
-    if hit not in env.down:
-        env.down.append(hit)
+    env.hold_down(hit, *nodes)
     await env.cluster.kill(nodes or hit.nodes)
 
 
@@ -85,6 +84,12 @@ async def revive(env: Environment, hit: AimedFault) -> None:
     held = env.held_down(other_than=hit)
     await env.cluster.revive([node for node in hit.nodes if node not in held])
     env.down[:] = [other for other in env.down if other != hit]
+
+
+async def revive_held(env: Environment, hit: AimedFault) -> None:
+    """Likewise, but only nodes that stages of the hit's fault still hold down."""
+    for held in [one for one in env.down if one.step == hit.step]:
+        await revive(env, held)
 
 
 async def mend_and_revive(env: Environment, hit: AimedFault) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from core.capabilities import Electable, Restartable
 from core.generator import source
 from core.op import TopicPartition
-from nemesis.families.process import REPLICAS, REVIVED, aim_down, revive
+from nemesis.families.process import REPLICAS, REVIVED, aim_down, revive, revive_held
 from nemesis.targets import TARGETS, described, find, listed
 from nemesis.types import (
     AimedFault,
@@ -53,7 +53,7 @@ async def _apply(env: Environment, hit: AimedFault) -> None:
     if hit.step.kind == "rolling":
         await _roll(env, hit)
     else:
-        env.down.append(hit)
+        env.hold_down(hit)
         await env.cluster.shut_down(hit.nodes)
 
 
@@ -73,11 +73,17 @@ async def _roll(env: Environment, hit: AimedFault) -> None:
         )
         if env.stopping():
             raise NoEffect(ended) if done else NoTarget(ended)
+        env.hold_down(down := replace(hit, nodes=(node,)))
         await cluster.shut_down([node])
-        await cluster.revive([node])
+        await revive(env, down)
         if why := await env.until(lambda: not_whole(env, replicas), WHOLE_S):
             late = f"{WHOLE_S:.0f} s after the restart of node {node}: {why}"
             raise NoEffect(ended if env.stopping() else late)
+
+
+async def _undo(env: Environment, hit: AimedFault) -> None:
+    """A rolling restart starts what it has shut down itself: other nodes may have ended on their own."""
+    await (revive_held if hit.step.kind == "rolling" else revive)(env, hit)
 
 
 async def not_whole(env: Environment, replicas: Mapping[TopicPartition, tuple[int, ...]]) -> str:
@@ -129,5 +135,5 @@ idempotence duplicate and reorder.""",
         ),
     },
     targets=TARGETS,
-    effect=Effect(_aim, _apply, revive),
+    effect=Effect(_aim, _apply, _undo),
 )

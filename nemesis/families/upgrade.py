@@ -3,12 +3,13 @@
 import random
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from core.capabilities import Electable, Upgradable
 from core.config import RunConfig
 from core.generator import source
 from core.systems import KafkaSection
-from nemesis.families.process import REVIVED, revive
+from nemesis.families.process import REVIVED, revive, revive_held
 from nemesis.families.restart import ROLL_S, WHOLE_S, not_whole
 from nemesis.targets import TARGETS, described, find, listed
 from nemesis.types import (
@@ -17,6 +18,8 @@ from nemesis.types import (
     Effect,
     Environment,
     FaultKind,
+    Healing,
+    HealingStage,
     Hold,
     Nemesis,
     NoEffect,
@@ -108,6 +111,8 @@ async def _apply(env: Environment, hit: AimedFault) -> AimedFault:
         return replace(hit, text=f"{told}: {risen}")
     if kind == "back" and env.cluster.features_raised():
         raise NoTarget(f"{listed(hit.nodes)} cannot go back: the features of the cluster were raised")
+    if kind == "mixed":
+        env.mixed.update(hit.nodes)
     await _roll(env, hit, later=kind != "back")
     if kind == "whole":
         told = f"{told}; then the features of the cluster were raised: {await _raised(env) or 'none rises'}"
@@ -145,7 +150,7 @@ async def _change(env: Environment, hit: AimedFault, node: int, *, later: bool) 
     """Until the node has been started again, this hit holds it down; `_undo` starts what is left."""
     cluster = env.cluster
     assert isinstance(cluster, Upgradable)
-    env.down.append(down := replace(hit, nodes=(node,)))
+    env.hold_down(down := replace(hit, nodes=(node,)))
     await cluster.shut_down([node])
     try:
         await cluster.install([node], later=later)
@@ -173,12 +178,35 @@ async def _undo(env: Environment, hit: AimedFault) -> None:
     """Nodes that a change left down run again, and one that has the later version for a while has the first
     one again; nothing else is taken back."""
     assert isinstance(env.cluster, Upgradable)
-    for down in [one for one in env.down if one.step == hit.step]:
-        await revive(env, down)
+    await revive_held(env, hit)
     if hit.step.kind == "mixed":
         for node in hit.nodes:
             if node in env.cluster.upgraded():
                 await _change(env, hit, node, later=False)
+            env.mixed.discard(node)
+
+
+async def _change_back(env: Environment, nodes: Sequence[int]) -> None:
+    """Nodes that a fault was to give the first version again, and could not."""
+    assert isinstance(env.cluster, Upgradable)
+    for node in nodes:
+        if node in env.cluster.upgraded():
+            await env.cluster.shut_down([node])
+            try:
+                await env.cluster.install([node], later=False)
+            finally:
+                await env.cluster.revive([node])
+        env.mixed.discard(node)
+
+
+UNMIXED = Healing(
+    at=HealingStage.METADATA,
+    needs=Upgradable,
+    what="give the first version again to",
+    of="node",
+    everyone=lambda env: sorted(env.mixed),
+    act=lambda env: partial(_change_back, env),
+)
 
 
 def _unisolated(config: RunConfig) -> str:
@@ -196,7 +224,7 @@ EVERY_NODE = FaultKind(
 )
 UPGRADE = Nemesis(
     name="upgrade",
-    healings=(REVIVED,),
+    healings=(REVIVED, UNMIXED),
     doc="""\
 Nodes change to a later version of Kafka (`--upgrade VERSION`), one after the other, under load.
 

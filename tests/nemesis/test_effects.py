@@ -386,6 +386,20 @@ def test_a_dead_node_is_not_paused() -> None:
     assert hit(cluster, "pause:long@random").nodes == (2,)
 
 
+def test_no_connection_is_asked_of_a_client_that_another_fault_holds() -> None:
+    cluster, clients = Recording(), RecordingClients()
+    stage = stage_of(cluster, clients)
+    loading = {client.slot for client in clients.slots if client.produces}
+    (paused,) = hit(cluster, "client:pause@transactional", stage=stage).slots
+    asked = {hit(cluster, "half-open:clients@leader", seed, stage).slots for seed in range(20)}
+    assert asked == {(slot,) for slot in loading - {paused}}
+    stage.clients_held.update(client.slot for client in clients.slots)
+    with pytest.raises(NoTarget, match="other faults hold all clients"):
+        hit(cluster, "half-open:clients@leader", stage=stage)
+    run_blocking(heal_all(stage))
+    assert stage.clients_held == set()
+
+
 def test_a_majority_is_made_of_nodes_that_run() -> None:
     cluster = Recording(controllers=3)
     stage = stage_of(cluster)

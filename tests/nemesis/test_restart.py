@@ -38,6 +38,34 @@ def verbs(cluster: Recording) -> list[tuple[str, tuple[int, ...]]]:
 # ---- restart
 
 
+def test_a_rolling_restart_that_finds_no_target_starts_nothing() -> None:
+    cluster = Recording(3)
+    run_blocking(cluster.kill([2]))  # it has ended on its own
+    with pytest.raises(NoTarget, match=r"before the cluster is whole: brokers \[2\] do not answer"):
+        hit(cluster, "restart:rolling")
+    assert (verbs(cluster), cluster.dead) == ([("kill", (2,))], {2})
+
+
+def test_a_rolling_restart_that_fails_starts_what_it_shut_down() -> None:
+    class Failing(Recording):
+        async def revive(self, nodes: Sequence[int]) -> None:
+            if [verb for verb, _ in self.calls].count("revive") == 1:
+                self.dead.add(min({*self.brokers} - {*nodes}))  # another one ends on its own
+                self.calls.append(("revive", ()))
+                raise ClusterError("not started")
+            await super().revive(nodes)
+
+    cluster = Failing(3)
+    stage = stage_of(cluster)
+    with pytest.raises(ClusterError, match="not started"):
+        hit(cluster, "restart:rolling", stage=stage)
+    shut = [nodes for verb, nodes in verbs(cluster) if verb == "shut_down"]
+    assert len(shut) == 2
+    assert verbs(cluster)[-1] == ("revive", shut[1])
+    assert len(cluster.dead) == 1
+    assert stage.down == []
+
+
 def test_a_graceful_restart_leaves_the_broker_down_until_it_is_healed() -> None:
     cluster = Recording(3)
     injected = hit(cluster, "restart:graceful@leader")

@@ -217,6 +217,21 @@ def test_what_changed_and_was_not_whole_in_time_goes_back() -> None:
     assert (changes(cluster), cluster.upgraded(), cluster.dead) == ([3, 3], (), set())
 
 
+def test_what_could_not_go_back_does_when_all_is_healed_or_that_fails_too() -> None:
+    cluster = Recording(3, replication=3)
+    stage = stage_of(cluster)
+    injected = hit(cluster, "upgrade:mixed@controller", stage=stage)
+    cluster.broken.add(("install", 3))
+    with pytest.raises(ClusterError, match="install of 3 failed"):
+        run_blocking(heal(stage, injected))
+    with pytest.raises(ExceptionGroup, match="give the first version again to node 3: install of 3 failed"):
+        run_blocking(heal_all(stage))
+    assert (cluster.dead, cluster.upgraded()) == (set(), (3,))
+    cluster.broken.clear()
+    run_blocking(heal_all(stage))
+    assert (cluster.dead, cluster.upgraded(), stage.mixed) == (set(), (), set())
+
+
 def test_one_node_keeps_the_later_version() -> None:
     cluster = Recording(3, replication=3)
     stage = stage_of(cluster)

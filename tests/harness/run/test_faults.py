@@ -106,6 +106,7 @@ class Execution:
             clock=self.runtime.clock(self.stop),
             stopping=self.stop.is_set,
         )
+        self.begin = self.runtime.now_ns()
         self.acked_ns = 0
         self.faults = Faults(
             steps, WorkloadNames(), environment, self.events.append, self._acknowledged, length_s
@@ -366,3 +367,40 @@ def test_faults_on_a_cluster_that_never_serves_again_fail(time_: Time) -> None:
     assert [failed.fault for failed in run.of(ev.FaultFailed)] == [0, 1]
     assert all("no record was acknowledged" in failed.why for failed in run.of(ev.FaultFailed))
     assert not run.of(ev.FaultStarted)
+
+
+def test_a_pause_ends_when_another_fault_ends_the_node() -> None:
+    same = {False: 0, True: 0}
+    for seed in range(8):
+        steps = [step(0, 0.0, 3.0, "pause:long@random"), step(1, 1.0, 0.5, seed=seed)]
+        run = Execution(VirtualTime(), steps)
+        assert run.end() == ""
+        paused, killed = run.of(ev.FaultStarted)
+        (end,) = (one for one in run.of(ev.FaultHealed) if one.fault == 0)
+        ends_it = paused.nodes == killed.nodes
+        same[ends_it] += 1
+        assert (end.ns == killed.ns, end.ns >= 3e9) == (ends_it, not ends_it)
+        assert run.faults.in_force == ()
+    assert all(same.values())
+
+
+def test_a_pause_lasts_where_it_is_not_known_whether_a_kill_reached_the_node() -> None:
+    steps = [step(0, 0.0, 3.0, "pause:long@random"), step(1, 1.0, 0.5, "kill:all")]
+    run = Execution(VirtualTime(), steps, fail=failing("kill", "revive", times=2))
+    assert run.end() == ""
+    (end,) = (one for one in run.of(ev.FaultHealed) if one.fault == 0)
+    assert end.ns >= 3e9
+
+
+@pytest.mark.parametrize("length_s", [0.5, 600.0])
+def test_a_fault_that_never_got_its_turn_is_on_record(time_: Time, length_s: float) -> None:
+    """One of its family was in force until the faults ended; the last one was not due yet then."""
+    steps = [step(0, 0.0, 600.0), step(1, 0.1, 0.1), step(2, 500.0, 0.1)]
+    run = Execution(time_, steps[: 2 + (length_s > 500)], length_s=length_s)
+    run.until(lambda: bool(run.of(ev.FaultHealed)) or run.runtime.now_ns() - run.begin >= 0.4e9)
+    if length_s > 500:
+        run.broken_off()
+    assert run.end() == ""
+    (failed,) = run.of(ev.FaultFailed)
+    assert (failed.fault, failed.why) == (1, "NoTarget: the phase of faults ended before its turn")
+    assert [one.fault for one in run.of(ev.FaultStarted)] == [0]
