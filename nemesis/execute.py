@@ -110,6 +110,7 @@ async def heal_all(env: Environment) -> None:
     """
     env.down.clear()
     env.clients_held.clear()
+    env.cutting.clear()
     failed: list[Exception] = []
     told: list[str] = []
     silent = False

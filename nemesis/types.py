@@ -117,9 +117,9 @@ class Environment:
     down: the hits that hold their nodes down. A node that several hold is started when none does. ended: the
     nodes that effects have ended, paused or not, since that was last looked at. clients_held: slots of
     clients that a fault crashed or paused. mixed: nodes that have the later version until a fault is healed.
-    moved: the replicas that partitions had before a fault moved them, until they are known to be back.
-    throttled: partitions whose replication is throttled. deleted: below which offsets records may have been
-    deleted since that was put on record. config: of the run.
+    cutting: faults whose cuts may be in force. moved: the replicas that partitions had before a fault moved
+    them, until they are known to be back. throttled: partitions whose replication is throttled. deleted:
+    below which offsets records may have been deleted since that was put on record. config: of the run.
     """
 
     cluster: Cluster
@@ -129,6 +129,7 @@ class Environment:
     down: "list[AimedFault]" = field(default_factory=list)
     ended: set[int] = field(default_factory=set)
     clients_held: set[int] = field(default_factory=set)
+    cutting: list[PlannedFault] = field(default_factory=list)
     mixed: set[int] = field(default_factory=set)
     moved: dict[TopicPartition, tuple[int, ...]] = field(default_factory=dict)
     throttled: set[TopicPartition] = field(default_factory=set)

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.capabilities import Cut, Direction, Listener
-from core.errors import ClusterError
 from harness.containers.engine import explained
 from harness.processes.commands import output
 from harness.processes.waiting import on_each
@@ -86,17 +85,14 @@ class Links:
         return tuple(self._held)
 
     def cut(self, cuts: Sequence[Cut]) -> None:
-        """Add cuts. Where a node's table cannot be set, all of them are removed again.
+        """Add cuts.
 
-        Raises: ValueError (nothing was changed), ClusterError.
+        Raises: ValueError (nothing was changed); ClusterError, where a node's table could not be set: all of
+        them are to be mended.
         """
         rules(cuts, self._addresses, self._ports)  # refuse nonsense before anything is cut
         self._held.update(cuts)
-        try:
-            self._refresh({cut.node for cut in cuts})
-        except ClusterError:
-            self.mend(cuts)
-            raise
+        self._refresh({cut.node for cut in cuts})
 
     def mend(self, cuts: Sequence[Cut]) -> None:
         """Remove cuts; ones that are not in force are ignored.

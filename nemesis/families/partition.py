@@ -187,13 +187,16 @@ def _aim(step: PlannedFault, view: ClusterView) -> AimedFault:
 async def cut(env: Environment, hit: AimedFault) -> None:
     """Put the cuts of a hit in force."""
     assert isinstance(env.cluster, Partitionable)
+    env.cutting.append(hit.step)
     await env.cluster.cut(hit.cuts)
 
 
 async def mend(env: Environment, hit: AimedFault) -> None:
-    """Take the cuts of a hit back."""
+    """Take the cuts of a hit back, once: another fault may have made some of them, too."""
     assert isinstance(env.cluster, Partitionable)
-    await env.cluster.mend(hit.cuts)
+    if hit.step in env.cutting:
+        await env.cluster.mend(hit.cuts)
+        env.cutting.remove(hit.step)
 
 
 DOC = """\

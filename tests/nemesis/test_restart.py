@@ -200,8 +200,8 @@ def test_a_rolling_restart_needs_to_know_the_replicas() -> None:
 
 def test_a_leader_dies_alone_in_sync_after_it_went_on_for_a_moment() -> None:
     cluster = Recording(3)
-    begin = cluster.clock.now_s
-    injected = hit(cluster, "unclean:lagging@leader")
+    stage, begin = stage_of(cluster), cluster.clock.now_s
+    injected = hit(cluster, "unclean:lagging@leader", stage=stage)
     (node,) = injected.nodes
     assert [verb for verb, _ in verbs(cluster)] == ["cut", "kill"]
     assert cluster.dead == {node}
@@ -211,7 +211,7 @@ def test_a_leader_dies_alone_in_sync_after_it_went_on_for_a_moment() -> None:
         for peer in {1, 2, 3} - {node}
     }
     assert LAG_S + ALONE_S <= cluster.clock.now_s - begin < SHRINK_S
-    run_blocking(heal(stage_of(cluster), injected))
+    run_blocking(heal(stage, injected))
     assert [verb for verb, _ in verbs(cluster)][2:] == ["mend", "revive"]
     assert cluster.whole
 
@@ -263,10 +263,11 @@ def test_a_lone_broker_has_no_followers_to_lag() -> None:
 
 def test_what_cannot_be_mended_is_revived_all_the_same() -> None:
     cluster = Recording(3)
-    injected = hit(cluster, "unclean:lagging@leader")
+    stage = stage_of(cluster)
+    injected = hit(cluster, "unclean:lagging@leader", stage=stage)
     cluster.broken.add(("mend", injected.nodes[0]))
     with pytest.raises(ClusterError, match="mend"):
-        run_blocking(heal(stage_of(cluster), injected))
+        run_blocking(heal(stage, injected))
     assert cluster.dead == set()
 
 

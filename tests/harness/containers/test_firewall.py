@@ -130,14 +130,18 @@ def test_a_cut_of_two_faults_lasts_until_both_mend_it() -> None:
     assert links.in_force == ()
 
 
-def test_a_cut_that_cannot_be_made_is_taken_back_whole() -> None:
+def test_a_cut_that_cannot_be_made_is_mended_as_others_are() -> None:
     nodes = Nodes()
-    nodes.refuses = {2}
     links = Links(ADDRESSES, PORTS, nodes.apply)
+    links.cut([B])
+    nodes.refuses = {2}
     with pytest.raises(ClusterError, match="node 2 refuses"):
         links.cut([A, B])
-    assert links.in_force == ()
+    nodes.refuses = set()
+    links.mend([A, B])
+    assert links.in_force == (B,)  # of another fault
     assert not nodes.is_cut(1)
+    assert nodes.is_cut(2)
 
 
 def test_nonsense_changes_nothing() -> None:
