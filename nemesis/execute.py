@@ -80,7 +80,7 @@ async def make(env: Environment, hit: AimedFault) -> AimedFault:
         return await effect.apply(env, hit) or hit
     except Exception as error:
         try:
-            await effect.undo(env, hit)
+            await effect.undo(env.to_heal(), hit)
         except Exception as again:  # noqa: BLE001 (the first error is the one to report)
             error.add_note(f"taking back what had been done of {hit.step.name} failed: {again}")
         raise
@@ -88,7 +88,7 @@ async def make(env: Environment, hit: AimedFault) -> AimedFault:
 
 async def heal(env: Environment, hit: AimedFault) -> None:
     """Take a fault back: the exact inverse of what `inject` did; no-op where that is undone."""
-    await _effect(hit.step).undo(env, hit)
+    await _effect(hit.step).undo(env.to_heal(), hit)
 
 
 def _effect(step: PlannedFault) -> Effect:
@@ -108,6 +108,7 @@ async def heal_all(env: Environment) -> None:
     Raises: ExceptionGroup of all that failed for single nodes and clients, after everything was
     tried; its message names each.
     """
+    env = env.to_heal()
     env.down.clear()
     env.clients_held.clear()
     env.cutting.clear()

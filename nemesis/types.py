@@ -8,7 +8,7 @@ A nemesis is a value (`Nemesis`) that bundles all of that with its documentation
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum, StrEnum
 from typing import NamedTuple
 
@@ -114,6 +114,7 @@ class Environment:
     """What effects act on; one for a run. `clock.sleep` returns early when the run is being stopped,
     and then `stopping` is true: an effect of several stages ends there, and leaves the rest to healing.
 
+    healing_clock: of healing, whose waits no end of the faults cuts short.
     down: the hits that hold their nodes down. A node that several hold is started when none does. ended: the
     nodes that effects have ended, paused or not, since that was last looked at. clients_held: slots of
     clients that a fault crashed or paused. mixed: nodes that have the later version until a fault is healed.
@@ -126,6 +127,7 @@ class Environment:
     clients: Clients
     clock: Clock
     stopping: Callable[[], bool]
+    healing_clock: Clock
     down: "list[AimedFault]" = field(default_factory=list)
     ended: set[int] = field(default_factory=set)
     clients_held: set[int] = field(default_factory=set)
@@ -146,6 +148,10 @@ class Environment:
     def held_down(self, *, other_than: "AimedFault | None" = None) -> set[int]:
         """The nodes that hits hold down. other_than: a hit that does not count."""
         return {node for hit in self.down if hit != other_than for node in hit.nodes}
+
+    def to_heal(self) -> "Environment":
+        """The same, but for the waits of what takes faults back: no end of the faults cuts them short."""
+        return replace(self, clock=self.healing_clock, stopping=lambda: False)
 
     async def until(self, missing: Callable[[], Awaitable[str]], limit_s: float) -> str:
         """Wait until `missing` returns "" (nothing is missing any more). Returns "", or what was missing

@@ -125,7 +125,12 @@ class RunProgram:
         self._stop_faults = runtime.signal()
         clock, stopping = runtime.clock(self._stop_faults), self._stop_faults.is_set
         stage = Environment(
-            cluster=cluster, clients=self.clients, clock=clock, stopping=stopping, config=plan.config
+            cluster=cluster,
+            clients=self.clients,
+            clock=clock,
+            stopping=stopping,
+            healing_clock=runtime.clock(runtime.signal()),
+            config=plan.config,
         )
         waits, length_s = plan.config.faults_begin == "served", plan.config.duration_s
         acked_ns = (lambda: self.clients.progress().acked_ns) if waits else self._now

@@ -78,7 +78,13 @@ def behind(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ContainerCluste
 @pytest.fixture
 def stage(behind: ContainerCluster) -> Iterator[Environment]:
     whole(behind, TOPIC)
-    yield Environment(cluster=behind, clients=NoClients(), clock=RealClock(), stopping=lambda: False)
+    yield Environment(
+        cluster=behind,
+        clients=NoClients(),
+        clock=RealClock(),
+        stopping=lambda: False,
+        healing_clock=RealClock(),
+    )
     run_blocking(behind.mend(behind.cuts * 2))
     run_blocking(behind.cure(behind.brokers))
     run_blocking(behind.lift())

@@ -52,6 +52,20 @@ class FakeClock:
         self.then()
 
 
+class WokenClock:
+    """The clock of a stage: once the run is being stopped, sleeping takes no time."""
+
+    def __init__(self, clock: FakeClock, stopping: Callable[[], bool]) -> None:
+        self._clock = clock
+        self._stopping = stopping
+
+    def now_ns(self) -> int:
+        return self._clock.now_ns()
+
+    async def sleep(self, seconds: float) -> None:
+        await self._clock.sleep(0.0 if self._stopping() else seconds)
+
+
 class Recorder:
     """Remembers calls, and fails where it was told to."""
 
@@ -549,5 +563,9 @@ def stage_of(
 ) -> Environment:
     """A stage with this cluster, its clock, and these clients (default: four of all sorts)."""
     return Environment(
-        cluster=cluster, clients=clients or RecordingClients(), clock=cluster.clock, stopping=stopping
+        cluster=cluster,
+        clients=clients or RecordingClients(),
+        clock=WokenClock(cluster.clock, stopping),
+        stopping=stopping,
+        healing_clock=cluster.clock,
     )

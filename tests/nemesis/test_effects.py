@@ -567,7 +567,13 @@ def test_heal_all_uses_what_the_cluster_has() -> None:
     cluster = Bare()
     clock = Recording().clock
     clients = RecordingClients(slots=())
-    stage = Environment(cluster=cluster, clients=clients, clock=clock, stopping=bool)  # type: ignore[arg-type]
+    stage = Environment(
+        cluster=cluster,  # type: ignore[arg-type]
+        clients=clients,
+        clock=clock,
+        stopping=bool,
+        healing_clock=clock,
+    )
     run_blocking(heal_all(stage))
     assert cluster.calls == ("revive",)
     assert clients.calls == []

@@ -8,6 +8,7 @@ from core.config import RunConfig, run_config
 from core.errors import ClusterError
 from core.runtime import run_blocking
 from nemesis.execute import heal, heal_all
+from nemesis.families.recreate_topics import LED_S
 from nemesis.registry import NEMESES
 from nemesis.types import NoEffect, NoTarget
 from tests.nemesis.stage import DATA, Recording, RecordingClients, stage_of
@@ -48,12 +49,14 @@ def test_a_broker_that_is_away_comes_back_when_it_is_healed() -> None:
 def test_what_could_not_be_made_again_is_made_by_healing() -> None:
     cluster, clients = Recording(3, replication=3), RecordingClients()
     cluster.broken.add(("make_topic", len(DATA)))
-    stage = stage_of(cluster, clients)
+    ended: list[bool] = []
+    stage = stage_of(cluster, clients, lambda: bool(ended))
     with pytest.raises(ClusterError, match="make_topic"):
         hit(cluster, ALL, stage=stage)
     assert [verb for verb, _ in clients.rested] == ["rest", "rest"]  # it was tried twice
     assert stage.remaking.unmade == {"q": len(DATA)}
     cluster.broken.clear()
+    ended.append(True)  # it always has, before everything is healed
     run_blocking(heal_all(stage))
     assert not stage.remaking.begun
     assert [verb for verb, _ in clients.rested] == ["rest", "rest", "rest", "work"]
@@ -63,13 +66,17 @@ def test_what_could_not_be_made_again_is_made_by_healing() -> None:
 def test_a_topic_whose_deletion_was_late_is_made_by_healing() -> None:
     cluster, clients = Recording(3, replication=3), RecordingClients()
     cluster.still_there.add("q")
-    stage = stage_of(cluster, clients)
+    ended: list[bool] = []
+    stage = stage_of(cluster, clients, lambda: bool(ended))
     with pytest.raises(NoEffect, match="no node leads all partitions of q"):
         hit(cluster, ALL, stage=stage)
     assert stage.remaking.unmade == {"q": len(DATA)}
     assert "work" not in [verb for verb, _ in clients.rested]
+    ended.append(True)  # it always has, before everything is healed
+    begin_s = cluster.clock.now_s
     with pytest.raises(ExceptionGroup, match="no node leads all partitions of q"):
         run_blocking(heal_all(stage))
+    assert cluster.clock.now_s - begin_s >= LED_S
     cluster.clock.then = cluster.still_there.clear  # it is gone a moment later
     run_blocking(heal_all(stage))
     assert {*DATA} <= {*cluster.order}

@@ -105,6 +105,7 @@ class Execution:
             clients=cast("Clients", self.cluster),
             clock=self.runtime.clock(self.stop),
             stopping=self.stop.is_set,
+            healing_clock=self.runtime.clock(self.runtime.signal()),
         )
         self.begin = self.runtime.now_ns()
         self.acked_ns = 0

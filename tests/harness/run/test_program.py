@@ -170,6 +170,18 @@ def test_a_fault_that_cannot_be_healed_is_recorded_and_never_blamed_on_the_clust
     assert phases(events)[-2:] == [Phase.QUIESCE, Phase.COLLECT]
 
 
+def test_what_heals_waits_also_once_the_faults_were_stopped(tmp_path: Path) -> None:
+    world = VirtualWorld(tmp_path).begin()
+    made = world.program(world.config(), stable_s=0.3)
+    made._stop_faults.set()
+    passed = []
+    for env in (made._faults.stage, made._faults.stage.to_heal()):
+        begin = env.clock.now_ns()
+        assert world.scheduler.run(world.scheduler.spawn(env.clock.sleep(5)), limit=10**9)
+        passed.append((env.stopping(), round((env.clock.now_ns() - begin) / 1e9)))
+    assert passed == [(True, 0), (False, 5)]
+
+
 def test_a_cluster_that_does_not_come_back_has_not_recovered(world: World) -> None:
     world.begin(**KILL, recovery_deadline_s=2)
     setattr(world.cluster, "revive", does_nothing)  # noqa: B010 - a method of the instance alone
