@@ -55,22 +55,23 @@ FAMILIES = (
     QUORUM,
 )
 
+DRAWN = tuple(one for one in FAMILIES if one.in_random)
+"""The families that `random` draws from."""
 RANDOM = Nemesis(
     name="random",
-    doc="""\
-Phases with one fault or two that overlap, of most families, and calm phases.
+    doc=f"""\
+Phases with one fault or two that overlap, and calm phases.
 
+Drawn are {", ".join(f"`{one.name}`" for one in DRAWN)} and extensions.
 All of it follows from the seed. The two faults of a phase are of different families. Families, kinds
 and targets are dealt like cards, so that none is left out for long. About every fourth phase is calm.
-What the cluster or the workload cannot have is left out; so are `links` and `wire`, which need proxies from
-the start, `half-open`, `unclean` and `power`, which lose records on purpose, `reassign`, `slow-follower`,
-`add-partitions`, `delete-records`, `recreate-topics`, `disk`, `quorum`, and rolling restarts and `upgrade`,
-beside which no other fault could begin or end.
+What the cluster or the workload cannot have is left out; so are rolling restarts, beside which no other
+fault could begin or end.
 
 The calm phases matter: under faults without a pause a cluster is simply down, and what it does
 wrong when it comes back is never seen.""",
     colour="#999999",
-    needs=tuple(dict.fromkeys(need for one in FAMILIES if one.in_random for need in one.needs)),
+    needs=tuple(dict.fromkeys(need for one in DRAWN for need in one.needs)),
 )
 
 SCHEDULE = Nemesis(
