@@ -108,8 +108,9 @@ class HalfOpenable(Partitionable, Protocol):
 class Restartable(Revivable, Protocol):
     """Nodes can be stopped in order (SIGTERM: they hand over and flush) and started again."""
 
-    async def shut_down(self, nodes: Sequence[int]) -> None:
-        """SIGTERM; returns when all have ended, or after 30 s have been killed."""
+    async def shut_down(self, nodes: Sequence[int]) -> Sequence[int]:
+        """SIGTERM; returns when all have ended: nodes that had not after 30 s, and were killed, as far as the
+        cluster knows."""
 
 
 @runtime_checkable

@@ -272,16 +272,16 @@ class ContainerCluster(AskedBrokers, ProxiedBrokers):
         self._powerless.update(nodes)  # also where it fails half-way
         return self.deployment.lose_power(ended, seed)
 
-    async def shut_down(self, nodes: Sequence[int]) -> None:
-        """SIGTERM to all of them at once; returns when they have ended, killed after 30 s.
-
-        Other nodes after the brokers: without controllers or ZooKeeper no broker can hand over.
-        """
+    async def shut_down(self, nodes: Sequence[int]) -> Sequence[int]:
+        """SIGTERM to all of them at once; other nodes after the brokers: without controllers or ZooKeeper no
+        broker can hand over. Returns those that were killed after 30 s."""
         self._ends.asked(nodes)
-        brokers = [node for node in nodes if node in self.brokers]
-        others = [node for node in nodes if node not in self.brokers]
-        on_each(NodeContainer.shut_down, self._made(brokers))
-        on_each(NodeContainer.shut_down, self._made(others))
+        killed: list[int] = []
+        for brokers in (True, False):
+            made = self._made([node for node in nodes if (node in self.brokers) is brokers])
+            late = on_each(NodeContainer.shut_down, made)
+            killed += [node.number for node, was in zip(made, late, strict=True) if was]
+        return killed
 
     async def revive(self, nodes: Sequence[int]) -> None:
         """Start ended nodes, with their data, addresses and cuts; what they left on disk is taken before, but

@@ -161,8 +161,8 @@ class NodeContainer(DockerContainer):
         with self._explained("be killed"):
             self.own.wait()
 
-    def shut_down(self, allowed_s: float = STOP_S) -> None:
-        """SIGTERM; a node that has not ended after `allowed_s` is killed.
+    def shut_down(self, allowed_s: float = STOP_S) -> bool:
+        """SIGTERM; whether the node had not ended after `allowed_s`, and was killed.
 
         An ended one is left alone, a frozen one is thawed. SIGTERM is repeated: as process 1 the
         server never sees a signal that arrives before it has installed a handler.
@@ -172,7 +172,9 @@ class NodeContainer(DockerContainer):
             self.signal(signal.SIGTERM)
             with suppress(NotYet):
                 until(min(SIGNAL_AGAIN_S, left), POLL_S, self._must_have_ended)
+        late = self.is_up()
         self.kill()
+        return late
 
     def _must_have_ended(self) -> None:
         if self.is_up():

@@ -29,10 +29,11 @@ class HookedNodes:
         """The hook `kill`."""
         self._end("kill", nodes)
 
-    async def shut_down(self, nodes: Sequence[int]) -> None:
-        """The hook `shut_down`: brokers, then isolated controllers."""
+    async def shut_down(self, nodes: Sequence[int]) -> Sequence[int]:
+        """The hook `shut_down`: brokers, then isolated controllers. How they ended the hook does not say."""
         self._end("shut_down", [node for node in nodes if node in self._no_controllers])
         self._end("shut_down", [node for node in nodes if node not in self._no_controllers])
+        return ()
 
     def _end(self, hook: str, nodes: Sequence[int]) -> None:
         if self._ends is not None:

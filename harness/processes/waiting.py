@@ -12,6 +12,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_f
 from core.errors import ClusterError
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 
 class NotYet(ClusterError):
@@ -31,9 +32,8 @@ def until(deadline_s: float, pause_s: float, look: Callable[[], T]) -> T:
     )(look)
 
 
-def on_each(action: Callable[[T], object], things: Sequence[T]) -> None:
-    """Do it to all at once; all are tried before the first error is raised."""
+def on_each(action: Callable[[T], R], things: Sequence[T]) -> list[R]:
+    """Do it to all at once; what each returned. All are tried before the first error is raised."""
     with ThreadPoolExecutor(max(len(things), 1)) as pool:
         done = [pool.submit(action, thing) for thing in things]
-    for future in done:
-        future.result()
+    return [future.result() for future in done]

@@ -1,6 +1,6 @@
 """The nemesis `restart`: brokers are shut down in order and started again."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from core.capabilities import Electable, Restartable
@@ -47,17 +47,29 @@ def _aim(step: PlannedFault, view: ClusterView) -> AimedFault:
     return AimedFault(step=step, nodes=(aim.node,), text=f"{name} was shut down in order (SIGTERM)")
 
 
-async def _apply(env: Environment, hit: AimedFault) -> None:
+async def _apply(env: Environment, hit: AimedFault) -> AimedFault:
     """Raises: NoTarget, NoEffect."""
     assert isinstance(env.cluster, Restartable)
     if hit.step.kind == "rolling":
-        await _roll(env, hit)
-    else:
-        env.hold_down(hit)
-        await env.cluster.shut_down(hit.nodes)
+        return not_in_order(hit, await _roll(env, hit))
+    env.hold_down(hit)
+    done = not_in_order(hit, await env.cluster.shut_down(hit.nodes))
+    env.down[env.down.index(hit)] = done
+    return done
 
 
-async def _roll(env: Environment, hit: AimedFault) -> None:
+def not_in_order(hit: AimedFault, killed: Sequence[int]) -> AimedFault:
+    """The hit, whose sentence says which nodes did not shut down in time."""
+    if not killed:
+        return hit
+    were = "was" if len(killed) == 1 else "were"
+    return replace(
+        hit, text=f"{hit.text}; {listed(killed)} had not ended after 30 s, and {were} killed (SIGKILL)"
+    )
+
+
+async def _roll(env: Environment, hit: AimedFault) -> list[int]:
+    """Who had to be killed."""
     cluster = env.cluster
     assert isinstance(cluster, Restartable)
     assert isinstance(cluster, Electable)
@@ -66,6 +78,7 @@ async def _roll(env: Environment, hit: AimedFault) -> None:
     # No other fault is healed while this one is made: what it keeps away would not come while this waits.
     if why := await not_whole(env, replicas):
         raise NoTarget(f"no broker is restarted before the cluster is whole: {why}")
+    killed: list[int] = []
     for done, node in enumerate(hit.nodes):
         ended = (
             f"the phase of faults ended after {done} of {len(hit.nodes)} brokers had been restarted and "
@@ -74,11 +87,12 @@ async def _roll(env: Environment, hit: AimedFault) -> None:
         if env.stopping():
             raise NoEffect(ended) if done else NoTarget(ended)
         env.hold_down(down := replace(hit, nodes=(node,)))
-        await cluster.shut_down([node])
+        killed += await cluster.shut_down([node])
         await revive(env, down)
         if why := await env.until(lambda: not_whole(env, replicas), WHOLE_S):
             late = f"{WHOLE_S:.0f} s after the restart of node {node}: {why}"
             raise NoEffect(ended if env.stopping() else late)
+    return killed
 
 
 async def _undo(env: Environment, hit: AimedFault) -> None:
@@ -104,7 +118,7 @@ RESTART = Nemesis(
 Brokers are shut down in order (SIGTERM), and started again later.
 
 So does every upgrade. They hand their partitions over, flush their logs and say good-bye to the
-controller.
+controller. One that has not ended after 30 s (it may not reach the controller) is killed.
 
 What Kafka does: a controlled shutdown moves the leaders before the broker ends, within some 3 s;
 clients see NOT_LEADER_OR_FOLLOWER and continue with the new ones, without a gap of a session timeout.

@@ -10,7 +10,7 @@ from core.config import RunConfig
 from core.generator import source
 from core.systems import KafkaSection
 from nemesis.families.process import REVIVED, revive, revive_held
-from nemesis.families.restart import ROLL_S, WHOLE_S, not_whole
+from nemesis.families.restart import ROLL_S, WHOLE_S, not_in_order, not_whole
 from nemesis.targets import TARGETS, described, find, listed
 from nemesis.types import (
     AimedFault,
@@ -104,24 +104,25 @@ def _of_another_version(kind: str, nodes: tuple[int, ...], view: ClusterView) ->
 async def _apply(env: Environment, hit: AimedFault) -> AimedFault:
     """Raises: NoTarget, NoEffect, ClusterError."""
     assert isinstance(env.cluster, Upgradable)
-    kind, told = hit.step.kind, hit.text
+    kind = hit.step.kind
     if kind == "finalize":
         if not (risen := await _raised(env)):
             raise NoEffect("the features of the cluster are what its brokers support already")
-        return replace(hit, text=f"{told}: {risen}")
+        return replace(hit, text=f"{hit.text}: {risen}")
     if kind == "back" and env.cluster.features_raised():
         raise NoTarget(f"{listed(hit.nodes)} cannot go back: the features of the cluster were raised")
     if kind == "mixed":
         env.mixed.update(hit.nodes)
-    await _roll(env, hit, later=kind != "back")
+    hit = not_in_order(hit, await _roll(env, hit, later=kind != "back"))
+    told = hit.text
     if kind == "whole":
         told = f"{told}; then the features of the cluster were raised: {await _raised(env) or 'none rises'}"
     return replace(hit, text=told)
 
 
-async def _roll(env: Environment, hit: AimedFault, *, later: bool) -> None:
-    """Raises: NoTarget, where no node was changed; NoEffect, where one is not back in time, or the run ends
-    before all are."""
+async def _roll(env: Environment, hit: AimedFault, *, later: bool) -> list[int]:
+    """Who had to be killed. Raises: NoTarget, where no node was changed; NoEffect, where one is not back in
+    time, or the run ends before all are."""
     cluster = env.cluster
     assert isinstance(cluster, Electable)
     if not (replicas := await cluster.replicas()):
@@ -133,6 +134,7 @@ async def _roll(env: Environment, hit: AimedFault, *, later: bool) -> None:
     # No other fault is healed while this one is made: what it keeps away would not come while this waits.
     if why := await missing():
         raise NoTarget(f"no node changes its version before the cluster is whole: {why}")
+    killed: list[int] = []
     for done, node in enumerate(hit.nodes):
         ended = (
             f"the phase of faults ended after {done} of {len(hit.nodes)} nodes had changed their version and "
@@ -140,22 +142,25 @@ async def _roll(env: Environment, hit: AimedFault, *, later: bool) -> None:
         )
         if env.stopping():
             raise NoEffect(ended) if done else NoTarget(ended)
-        await _change(env, hit, node, later=later)
+        killed += await _change(env, hit, node, later=later)
         if why := await env.until(missing, WHOLE_S):
             late = f"{WHOLE_S:.0f} s after node {node} changed its version: {why}"
             raise NoEffect(ended if env.stopping() else late)
+    return killed
 
 
-async def _change(env: Environment, hit: AimedFault, node: int, *, later: bool) -> None:
-    """Until the node has been started again, this hit holds it down; `_undo` starts what is left."""
+async def _change(env: Environment, hit: AimedFault, node: int, *, later: bool) -> Sequence[int]:
+    """The node, if it had to be killed. Until it has been started again, this hit holds it down; `_undo`
+    starts what is left."""
     cluster = env.cluster
     assert isinstance(cluster, Upgradable)
     env.hold_down(down := replace(hit, nodes=(node,)))
-    await cluster.shut_down([node])
+    killed = await cluster.shut_down([node])
     try:
         await cluster.install([node], later=later)
     finally:
         await revive(env, down)
+    return killed
 
 
 async def _lagging(env: Environment) -> str:

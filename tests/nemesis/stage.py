@@ -110,6 +110,8 @@ class Recording(Recorder):
         """Nodes whose second log directory is gone."""
         self.second = DATA[1:3]
         """Replicas in the second log directory of each node."""
+        self.stubborn: set[int] = set()
+        """Nodes that do not end in order, and are killed."""
         self.voteless: set[int] = set()
         """Nodes that were removed from the quorum's voters."""
         self.unflushed = 7
@@ -190,9 +192,10 @@ class Recording(Recorder):
         self.told("lose_power", nodes)
         return self.unflushed * len(done)
 
-    async def shut_down(self, nodes: Sequence[int]) -> None:
+    async def shut_down(self, nodes: Sequence[int]) -> Sequence[int]:
         self.dead.update(self.works("shut_down", nodes))
         self.told("shut_down", nodes)
+        return [node for node in nodes if node in self.stubborn]
 
     def upgraded(self) -> tuple[int, ...]:
         return tuple(sorted(self.later))

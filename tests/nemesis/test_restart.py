@@ -1,5 +1,6 @@
 """Rolling restarts, lagging leaders and elections: effects that take several steps."""
 
+import re
 from collections.abc import Sequence
 
 import pytest
@@ -75,6 +76,23 @@ def test_a_graceful_restart_leaves_the_broker_down_until_it_is_healed() -> None:
     assert injected.text.endswith("was shut down in order (SIGTERM)")
     run_blocking(heal(stage_of(cluster), injected))
     assert verbs(cluster)[1:] == [("revive", (node,))]
+
+
+@pytest.mark.parametrize("name", ["restart:graceful@leader", "restart:rolling", "restart:replicas"])
+def test_a_broker_that_was_killed_did_not_shut_down_in_order(name: str) -> None:
+    cluster = Recording(5, replication=3)
+    stage = stage_of(cluster)
+    cluster.stubborn = {1, 2, 3, 4, 5}
+    injected = hit(cluster, name, stage=stage)
+    (who,) = re.findall(
+        r"; nodes? (.*) had not ended after 30 s, and (?:was|were) killed \(SIGKILL\)$", injected.text
+    )
+    assert sorted(map(int, re.findall(r"\d", who))) == sorted(injected.nodes)
+    assert {node for held in stage.down for node in held.nodes} == cluster.dead
+    run_blocking(heal(stage, injected))
+    assert (stage.down, cluster.dead) == ([], set())
+    cluster.stubborn = set()
+    assert "killed" not in hit(Recording(5, replication=3), name).text
 
 
 def test_a_dead_broker_is_not_shut_down() -> None:

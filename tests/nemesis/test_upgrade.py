@@ -120,9 +120,10 @@ class Behind(Recording):
 
     behind = 5
 
-    async def shut_down(self, nodes: Sequence[int]) -> None:
-        await super().shut_down(nodes)
+    async def shut_down(self, nodes: Sequence[int]) -> Sequence[int]:
+        killed = await super().shut_down(nodes)
         self.lagging = (self.behind,)
+        return killed
 
 
 def test_a_member_of_the_quorum_that_lags_holds_the_next_one_up() -> None:
@@ -232,6 +233,13 @@ def test_what_could_not_go_back_does_when_all_is_healed_or_that_fails_too() -> N
     assert (cluster.dead, cluster.upgraded(), stage.mixed) == (set(), (), set())
 
 
+@pytest.mark.parametrize("name", ["upgrade:whole", "upgrade:one@controller"])
+def test_a_node_that_was_killed_did_not_shut_down_in_order(name: str) -> None:
+    cluster = Recording(3, replication=3)
+    cluster.stubborn = {3}
+    assert "; node 3 had not ended after 30 s, and was killed (SIGKILL)" in hit(cluster, name).text
+
+
 def test_one_node_keeps_the_later_version() -> None:
     cluster = Recording(3, replication=3)
     stage = stage_of(cluster)
@@ -280,7 +288,7 @@ def test_a_node_whose_change_failed_runs_again_at_the_latest_after_healing() -> 
 @pytest.mark.parametrize("kind", ["whole", "one@leader", "mixed@leader", "back"])
 def test_a_node_whose_shutdown_was_not_answered_in_time_runs_again(kind: str) -> None:
     class Slow(Recording):
-        async def shut_down(self, nodes: Sequence[int]) -> None:
+        async def shut_down(self, nodes: Sequence[int]) -> Sequence[int]:
             await super().shut_down(nodes)
             raise ClusterError("the engine is slow")
 

@@ -237,14 +237,17 @@ class ModelCluster(AskedBrokers, ProxiedBrokers):
             lost += sum(log.lose_power() for log in left.logs.values())
         return lost
 
-    async def shut_down(self, nodes: Sequence[int]) -> None:
-        """SIGTERM to brokers, then to isolated controllers; killed after 30 s."""
+    async def shut_down(self, nodes: Sequence[int]) -> Sequence[int]:
+        """SIGTERM to brokers, then to isolated controllers; those that were killed after 30 s."""
         self._ends.asked(nodes)
+        killed: list[int] = []
         for group in (self.brokers, self._numbers[len(self.brokers) :]):
             its = [self._made(node) for node in nodes if node in group]
             for one in its:
                 one.terminate()
-            on_each(lambda one: one.finish(SHUT_DOWN_S), its)
+            late = on_each(lambda one: one.finish(SHUT_DOWN_S), its)
+            killed += [one.number for one, was in zip(its, late, strict=True) if was]
+        return killed
 
     async def revive(self, nodes: Sequence[int]) -> None:
         """Start nodes that are down; what killed ones left on disk is taken before."""

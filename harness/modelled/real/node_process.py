@@ -109,11 +109,13 @@ class NodeProcess:
         if self._child is not None:
             self._child.signal(signal.SIGTERM)
 
-    def finish(self, seconds: float) -> None:
-        """Until it has ended, killed after these seconds."""
+    def finish(self, seconds: float) -> bool:
+        """Until it has ended; whether it had not after these seconds, and was killed."""
         if self._child is not None:
             self._child.wait(seconds)
+        late = self.is_up
         self.kill()
+        return late
 
     def pause(self) -> None:
         """SIGSTOP; it continues when the harness dies. Raises: ClusterError."""

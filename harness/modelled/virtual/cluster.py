@@ -328,14 +328,16 @@ class SimulatedCluster(Administered):
         for node in nodes:
             self.sim[node].start()
 
-    async def shut_down(self, nodes: Sequence[int]) -> None:
-        """SIGTERM; SIGKILL after 30 s."""
+    async def shut_down(self, nodes: Sequence[int]) -> Sequence[int]:
+        """SIGTERM; those that got SIGKILL after 30 s."""
         until = self.scheduler.now + 30_000_000
         for node in nodes:
             self.sim[node].shut_down()
         while any(self.sim[node].up for node in nodes) and self.scheduler.now < until:
             await self.scheduler.sleep(STEP_US)
+        late = [node for node in nodes if self.sim[node].up]
         await self.kill(nodes)
+        return late
 
     async def pause(self, nodes: Sequence[int]) -> None:
         """Stand still."""

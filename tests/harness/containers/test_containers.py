@@ -83,7 +83,7 @@ def test_a_node_that_shuts_down_is_not_killed() -> None:
 @pytest.mark.parametrize("allowed_s", [0.0, 0.3])
 def test_a_node_that_does_not_shut_down_is_killed_in_time(allowed_s: float) -> None:
     node = PlantedNode(1, "SIGKILL")
-    node.shut_down(allowed_s)
+    assert node.shut_down(allowed_s)
     assert node.sdk.signals == (["SIGTERM"] if allowed_s else []) + ["SIGKILL"]
     assert not node.is_up()
 
@@ -92,7 +92,7 @@ def test_a_frozen_node_is_thawed_and_an_ended_one_left_alone() -> None:
     frozen, ended = nodes = [PlantedNode(1), PlantedNode(2)]
     frozen.sdk.frozen = True
     ended.sdk.up = False
-    on_each(NodeContainer.shut_down, nodes)
+    assert on_each(NodeContainer.shut_down, nodes) == [False, False]
     assert (frozen.sdk.signals, ended.sdk.signals) == (["SIGTERM"], [])
 
 
