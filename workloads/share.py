@@ -6,9 +6,12 @@ some; of `renew_share` they renew the locks, and acknowledge them later. They ac
 steps, after the lock of a record has ended, or never: a member leaves now and then with what it holds, and
 comes back as a new process. The group reads at `isolation`.
 
+With `dead_letters` the group has a dead-letter queue (KIP-1191), which is read once all members have ended.
+
 Finds: records delivered again after they were accepted or rejected; records that two members hold at one
 time; records that the group passed over; aborted records delivered at read_committed; delivery counts that do
-not rise, or rise above the limit.
+not rise, or rise above the limit; dead letters that are missing, double, wrong, or of records that were not
+given up.
 """
 
 from collections.abc import Iterator

@@ -3,6 +3,8 @@
 import pytest
 from confluent_kafka import Producer
 
+from core import dead_letters
+from core.capabilities import DeadLetter
 from core.client_settings import SessionSpec
 from core.op import Acknowledgement, Isolation, Outcome, TopicPartition
 from core.runtime import run_blocking
@@ -60,3 +62,30 @@ def test_a_group_delivers_released_records_again_and_says_where_it_stands(cluste
 
     until(lambda: stands() >= COUNT // 2, "the start offset is past what was accepted", 30)
     assert stands() <= COUNT
+
+
+def test_a_rejected_record_is_in_the_dead_letter_queue_with_its_copy(cluster: ContainerCluster) -> None:
+    topic, group, queue = "shared-dead", "share-dead", "dlq.shared-dead"
+    tp = TopicPartition(topic, 0)
+    run_blocking(cluster.create_topic(topic, 1, 3, {}))
+    run_blocking(cluster.create_topic(queue, 1, 3, {dead_letters.ENABLED: "true"}))
+    assert run_blocking(cluster.dead_letters(queue)) == []
+    settings = {"share.auto.offset.reset": "earliest", dead_letters.TOPIC: queue, dead_letters.COPIED: "true"}
+    run_blocking(cluster.configure_groups({group: settings}))
+    args = cluster.endpoint().args
+    producer = Producer({"bootstrap.servers": args["bootstrap.servers"], "acks": "all"})
+    for number in range(3):
+        producer.produce(topic, f"{number}", partition=0)
+    assert producer.flush(30) == 0
+    spec = SessionSpec(slot=0, process=0, isolation=Isolation.READ_COMMITTED, group=group, share=True)
+    member = KafkaSession(args, spec)
+    try:
+        run_blocking(member.subscribe([topic]))
+        assert [one.offset for one in acquired(member, 3)] == [0, 1, 2]
+        said = [(0, Acknowledgement.ACCEPT), (1, Acknowledgement.REJECT), (2, Acknowledgement.ACCEPT)]
+        assert run_blocking(member.acknowledge({tp: said})) == {tp: (Outcome.OK, "")}
+        until(lambda: run_blocking(cluster.dead_letters(queue)), "the letter is written", 60)
+    finally:
+        run_blocking(member.close())
+    (letter,) = run_blocking(cluster.dead_letters(queue))
+    assert letter._replace(ms=0) == DeadLetter(group, tp, 1, 1, b"1", (TopicPartition(queue, 0), 0), ms=0)
