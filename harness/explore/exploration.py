@@ -95,7 +95,9 @@ def named(mutants: str, era: str = MODERN) -> list[str]:
     names = list(dict.fromkeys(name.strip() for name in mutants.split(",")))
     for name in names:
         if name in MUTANTS and name not in known:
-            raise ConfigError(f"mutant {name} shows in no run: see docs/model for its scenario")
+            raise ConfigError(
+                f"mutant {name} shows in no run: a table of docs/model or a test of the model shows it"
+            )
         if name not in MUTANTS:
             raise ConfigError(f"unknown mutant {name!r}; known: all, none, {', '.join(known)}")
         if why := _refused(name, era):

@@ -19,7 +19,7 @@ WIDE = 160
 @dataclass(slots=True, kw_only=True)
 class MutantResult:
     """The runs of a mutant, up to the first that shows it. hunted: some run of the era can show it;
-    most of the others show in scenarios only."""
+    most of the others show in scenarios only, or in tests of the model."""
 
     hunted: bool = True
     trials: list[Trial] = field(default_factory=list)
@@ -141,7 +141,7 @@ class Exploration:
         for name, one in self.mutants.items():
             broke = f", {one.broke} broke an invariant" if one.broke else ""
             otherwise = "not found" if one.trials else "no run yet"
-            otherwise = f"{otherwise}{broke}" if one.hunted else "no run of this era (see docs/model)"
+            otherwise = f"{otherwise}{broke}" if one.hunted else "no run of this era"
             rate = "" if one.rate is None else f"{one.rate:.2f}"
             numbers = (str(len(one.trials)), f"{one.simulated_s:.0f}", rate)
             style = "red" if one.missed else None

@@ -21,8 +21,8 @@ class Mutant:
 
     wrong, right: what it does, and what Kafka does. anomalies: classes that it causes, the principal one
     first; each further one is another face of the same damage. hunt: None where no nemesis of today causes
-    what it takes; scenarios (`scenarios`) show it. no_trace: why brokers' logs are those of a sound cluster;
-    "" = it leaves a trace, which some rule about logs should find.
+    what it takes; scenarios (`scenarios`) or tests of the model show it. no_trace: why brokers' logs are
+    those of a sound cluster; "" = it leaves a trace, which some rule about logs should find.
     """
 
     wrong: str

@@ -84,7 +84,7 @@ REPLICATION: Final[Areas] = {
             wrong="DeleteRecords removes the record at its offset as well",
             right="those before it (KIP-107)",
             anomalies=("lost-write",),
-            hunt=None,
+            hunt=HuntingGround(("queue",), ("delete-records:half", "delete-records")),
         ),
         "producers-deleted-with-records": Mutant(
             wrong="producers are forgotten with the last of their records",
@@ -98,13 +98,13 @@ REPLICATION: Final[Areas] = {
             wrong="brokers keep the logs of a deleted topic, and a new one of its name continues them",
             right="each topic has an id, and logs of another id are given up (KIP-516)",
             anomalies=("phantom-read",),
-            hunt=None,
+            hunt=HuntingGround(QUEUES, ("recreate-topics:all",)),
         ),
         "deleted-topic-keeps-offsets": Mutant(
             wrong="what groups committed in a deleted topic stays, and counts in a new one of its name",
             right="the coordinators write tombstones for it (OffsetMetadataManager.onPartitionsDeleted)",
             anomalies=("phantom-commit", "offset-commit-regression"),
-            hunt=None,
+            hunt=HuntingGround(("groups",), ("recreate-topics:all",), {"duration_s": 15, "rate": 40}),
         ),
     },
     "election": {
