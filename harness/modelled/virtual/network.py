@@ -211,6 +211,7 @@ class Network:
             self._lose(way)
             return
         way.under_way.popleft()
+        self._forget_spent(connection)
         if message.request is None or not connection.closed:
             self._deliver(message)
 
@@ -245,8 +246,7 @@ class Network:
         connection.requests = 0
         if connection.unopened:
             connection.there.waiting.clear()  # nothing was ever sent over it
-        if not connection.there.waiting:
-            self._forget(connection)
+        self._forget_spent(connection)
 
     def _tell_end(self, connection: VirtualConnection) -> None:
         """The server learns that the client has gone, after all that it had sent, and not over a cut link."""
@@ -295,8 +295,13 @@ class Network:
 
     def abandon(self, client: int) -> None:
         """A node's process died: its own connections are closed."""
-        for connection in [c for c in self._connections if c.client == client]:
+        for connection in [c for c in self._connections if c.client == client and not c.closed]:
             self.close(connection)
+
+    def _forget_spent(self, connection: VirtualConnection) -> None:
+        """Forget a closed connection, unless some request of it is still to arrive."""
+        if connection.closed and not (connection.there.waiting or connection.there.under_way):
+            self._forget(connection)
 
     def _forget(self, connection: VirtualConnection) -> None:
         if connection in self._connections:
@@ -329,7 +334,7 @@ class Network:
         late = self._scheduler.now - connection.closed_at > GIVE_UP_US
         messages, way.waiting = way.waiting, []
         if connection.closed and (late or way is connection.back):
-            self._forget(connection)
+            self._forget_spent(connection)
             return
         least, most = RETRANSMIT_US
         stuck = self._scheduler.now - connection.stuck_since

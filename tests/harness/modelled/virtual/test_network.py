@@ -5,6 +5,7 @@ import random
 import pytest
 
 from core.capabilities import Cut, Direction
+from harness.modelled.virtual.network import VirtualConnection
 from tests.harness.modelled.virtual.one_node import MS, OneNode
 
 CUTS = {one: Cut(node=1, direction=one) for one in Direction}
@@ -70,3 +71,52 @@ def test_any_cuts_keep_the_order_of_requests_and_of_answers(seed: int) -> None:
         assert sorted(had) == sorted(asked), "none is lost"
         for at in range(2):
             assert [one for one in had if one[0] == at] == [one for one in asked if one[0] == at]
+
+
+BOTH = list(CUTS.values())
+
+
+def closed_with_messages_that_wait(bench: OneNode) -> VirtualConnection:
+    """At 1 s a client gives up a connection over which an answer and a second request wait, behind cuts."""
+    connection = bench.connect()
+    bench.ask(connection, "first")
+    bench.network.cut([CUTS[Direction.OUT]])
+    bench.until(100)
+    bench.network.cut([TO_NODE])
+    bench.ask(connection, "second")
+    bench.until(1000)
+    assert bench.texts() == (["first"], []), "its answer waits"
+    bench.network.close(connection)
+    return connection
+
+
+@pytest.mark.parametrize("order", [BOTH, BOTH[::-1]])
+def test_a_late_request_arrives_whichever_direction_is_mended_first(order: list[Cut]) -> None:
+    bench = OneNode()
+    closed_with_messages_that_wait(bench)
+    for one in order:
+        bench.network.mend([one])
+    bench.until(5000)
+    assert bench.texts() == (["first", "second"], [])
+
+
+@pytest.mark.parametrize(("died", "came"), [(False, ["first", "second"]), (True, ["first"])])
+def test_a_late_request_does_not_reach_the_next_process(died: bool, came: list[str]) -> None:
+    """The connection was to the one that died, also where the request is on its way by then."""
+    bench = OneNode()
+    connection = closed_with_messages_that_wait(bench)
+    bench.network.mend(BOTH)
+    assert connection.there.under_way
+    if died:
+        bench.network.reset(1)
+    bench.until(5000)
+    assert bench.texts()[0] == came
+
+
+def test_a_closed_connection_is_forgotten_with_its_last_request() -> None:
+    bench = OneNode()
+    connection = closed_with_messages_that_wait(bench)
+    bench.network.mend(BOTH)
+    assert connection in bench.network._connections
+    bench.until(5000)
+    assert bench.network._connections == []
