@@ -60,6 +60,7 @@ def contract(
     tables = [
         *(f"played: {name}" for name in played.played),
         *(f"not played: {name}: of brokers of another time" for name in played.skipped),
+        *(f"not played: {name}: {why}" for name, why in played.unplayable.items()),
         *(f"not played: {name}: {one.not_played}" for name, one in SCENARIOS.items() if one.not_played),
     ]
     lines = [compared.text, *compared.differences, *explained, *answers, *tables]

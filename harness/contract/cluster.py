@@ -83,6 +83,8 @@ SESSION_MS: Final = "10000"
 """The same for a broker of the model. One that was killed comes back when this time has passed."""
 REPLICAS_SINCE: Final = "3.9"
 """From there on a controller can advertise the port of a proxy (KIP-853)."""
+TOO_OLD: Final = f"its brokers cannot stand behind proxies, as those of Kafka {REPLICAS_SINCE} and later can"
+ONE_BROKER: Final = "it needs several brokers, and the model stands behind Kafka's protocol with one"
 FEWEST: Final = 3
 """Brokers with replicas; a scenario that has fewer shares the cluster of others."""
 ALONE: Final = {"seed": 1, "brokers": 1, "replication_factor": 1, "min_insync_replicas": 1}
@@ -203,7 +205,7 @@ def compare(
     for name in names:
         needs = _needs(name, version, apart=apart)
         if needs.replicas and (apart or not is_since(kafka, REPLICAS_SINCE)):
-            played.skipped.append(name)
+            played.unplayable[name] = ONE_BROKER if apart else TOO_OLD
         else:
             alike.setdefault(needs, []).append(name)
     for number, (needs, those) in enumerate(alike.items(), 1):

@@ -21,6 +21,8 @@ MADE_UP: Final = 900_000_000
 """Producer ids from here on were given out by no broker."""
 NOT_ATTEMPTED: Final = 55
 """OPERATION_NOT_ATTEMPTED: another partition of the request is why it was refused."""
+DIFFERING: Final = -1000
+"""Stands for errors that differ; no code of Kafka's."""
 
 VERSIONS: Final[Mapping[str, tuple[int, int]]] = {
     "produce": (10, 12),
@@ -93,18 +95,46 @@ class Translation(NamedTuple):
     """Kafka's response -> the model's."""
 
 
+class ForeignError(int):
+    """What a broker answered and the model never does: a code that it does not know, or codes that differ by
+    partition. It has a name, as the model's errors have, and equals none of them."""
+
+    name: str
+
+    def __new__(cls, code: int, name: str) -> "ForeignError":
+        """code: none of the model's."""
+        made = super().__new__(cls, code)
+        made.name = name
+        return made
+
+    def __repr__(self) -> str:
+        return self.name
+
+    __str__ = __repr__
+
+
 def error_of(code: int) -> KafkaError:
-    """The model's error; one that the model does not know stays a number, and equals none of the model's."""
+    """The model's error, or a `ForeignError`."""
     try:
         return KafkaError(code)
     except ValueError:
-        return cast("KafkaError", code)
+        return cast("KafkaError", ForeignError(code, f"error {code}"))
+
+
+def common_error(codes: Iterable[int]) -> KafkaError:
+    """The error of a request that Kafka answers by partition and the model as a whole: that of all partitions
+    which were attempted; a `ForeignError` where they differ."""
+    found = sorted({int(code) for code in codes})
+    attempted = [code for code in found if code != NOT_ATTEMPTED] or found
+    if len(attempted) > 1:
+        names = " and ".join(error_of(code).name for code in attempted)
+        return cast("KafkaError", ForeignError(DIFFERING, names))
+    return error_of(attempted[0] if attempted else 0)
 
 
 def first_error(codes: Iterable[int]) -> KafkaError:
-    """The error of a request that Kafka answers by partition and the model as a whole."""
-    found = [int(code) for code in codes]
-    return error_of(next((code for code in found if code not in (0, NOT_ATTEMPTED)), 0))
+    """The first error of a request that the model answers as a whole though partitions may differ."""
+    return error_of(next((int(code) for code in codes if code), 0))
 
 
 def error_alone(answer: Message, names: IdPairs) -> Response:

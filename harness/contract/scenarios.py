@@ -55,10 +55,12 @@ class CellDifference(NamedTuple):
 
 @dataclass(slots=True)
 class ScenarioComparison:
-    """What was played. cells: how many were compared. skipped: scenarios of brokers of another time."""
+    """What was played. cells: how many were compared. skipped: scenarios of brokers of another time.
+    unplayable: scenarios that these brokers cannot be made to play, with the reason."""
 
     played: list[str] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
+    unplayable: dict[str, str] = field(default_factory=dict)
     steps: int = 0
     cells: int = 0
     seconds: float = 0.0
@@ -70,7 +72,7 @@ class ScenarioComparison:
         return (
             f"{len(self.played)} scenarios of {len(SCENARIOS)}, {self.steps} steps, {self.cells} cells, "
             f"{len(self.differences)} differences; {len(self.skipped)} are of brokers of another time, "
-            f"{len(SCENARIOS) - len(PLAYED)} are not played; {self.seconds:.0f} s"
+            f"{len(SCENARIOS) - len(PLAYED) + len(self.unplayable)} are not played; {self.seconds:.0f} s"
         )
 
 

@@ -217,7 +217,7 @@ def _batch(batch: RecordBatch) -> RecordBatch:
     return msgspec.structs.replace(
         batch,
         epoch=0,
-        records=(None,) * len(batch.records),
+        records=tuple(batch.records),
         transactional=batch.transactional or bool(batch.control),
         appended_ms=0,
         transaction_version=0,

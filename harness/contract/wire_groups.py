@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Final
 
 from core.consumer_protocol import assigned, assignment, subscribed, subscription
-from harness.contract.dialect import IdPairs, Translation, error_alone, error_of, first_error
+from harness.contract.dialect import IdPairs, Translation, common_error, error_alone, error_of, first_error
 from harness.protocol.encoding import Values
 from harness.protocol.payloads import Message
 from harness.protocol.topics import in_topics, numbers_in_topics, of_topics
@@ -126,7 +126,7 @@ def _txn_offset_commit(request: TxnOffsetCommit, names: IdPairs) -> Values:
 
 
 def _offsets_committed(answer: Message, names: IdPairs) -> Response:
-    return ErrorResponse(first_error(one.error_code for topic in answer.topics for one in topic.partitions))
+    return ErrorResponse(common_error(one.error_code for topic in answer.topics for one in topic.partitions))
 
 
 def _offset_fetch(request: OffsetFetch, names: IdPairs) -> Values:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Final
 
-from harness.contract.dialect import IdPairs, Translation, error_alone, error_of, first_error
+from harness.contract.dialect import IdPairs, Translation, common_error, error_alone, error_of
 from harness.protocol.encoding import Values, milliseconds
 from harness.protocol.payloads import Message
 from harness.protocol.topics import numbers_in_topics, of_topics
@@ -67,16 +67,16 @@ def _added_partitions(answer: Message, names: IdPairs) -> Response:
     if not hasattr(answer, "results_by_transaction"):
         topics = answer.results_by_topic_v3_and_below
         return AddPartitionsToTxnResponse(
-            first_error(one.partition_error_code for topic in topics for one in topic.results_by_partition)
+            common_error(one.partition_error_code for topic in topics for one in topic.results_by_partition)
         )
     if answer.error_code:
         return AddPartitionsToTxnResponse(error_of(answer.error_code))
     (result,) = answer.results_by_transaction
     found = of_topics(result.topic_results, "results_by_partition")
     parts = {tp: error_of(one.partition_error_code) for tp, one in found}
-    refused = set(parts.values()) - {KafkaError.NONE, KafkaError.TRANSACTION_ABORTABLE}
-    if refused:  # of the transactional id, so each partition has it
-        return AddPartitionsToTxnResponse(refused.pop())
+    codes = set(parts.values())
+    if codes - {KafkaError.NONE, KafkaError.TRANSACTION_ABORTABLE}:  # of the id, so each partition has it
+        return AddPartitionsToTxnResponse(common_error(codes))
     return AddPartitionsToTxnResponse(KafkaError.NONE, parts)
 
 

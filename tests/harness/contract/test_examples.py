@@ -13,17 +13,18 @@ from core.errors import ClusterError, UsageError
 from harness.brokers.admin.connection import BrokerConnection, Brokers
 from harness.contract.campaign import Campaign, CampaignResult, Modelled
 from harness.contract.commands import KINDS, RandomCommand, Situation
-from harness.contract.dialect import Dialect
+from harness.contract.dialect import Dialect, common_error, error_of
 from harness.contract.differences import FILE, Known, bugs_of, known, known_cells, without_known
-from harness.contract.examples import CommandSequence, Difference, Played, drawn, play
+from harness.contract.examples import CommandSequence, Difference, Played, drawn, errors, play
 from harness.contract.shrink import shrunk
 from harness.contract.sides import LATE_ROUNDS, ModelSide, RealSide, comparable, settings_of
 from harness.contract.versions import version_of
 from model.errors import KafkaError
-from model.log.unified_log import AbortedTxn
+from model.log.unified_log import AbortedTxn, RecordBatch
 from model.protocol.coordinator_messages import Heartbeat
-from model.protocol.messages import FetchedPartition, FetchResponse
+from model.protocol.messages import FetchedPartition, FetchResponse, ProduceResponse
 from model.protocol.requests import ErrorResponse
+from scenarios.drivers.raw_producer import named
 
 EXAMPLES = 150
 
@@ -119,6 +120,45 @@ def test_a_campaign_ends_with_its_first_error_and_says_what_it_compared(
         campaign.run(10**9, CampaignResult(), (1, 2))
     assert "ended early: " in said[-1]
     assert " requests in " in said[-1]
+
+
+@pytest.mark.parametrize("code", [-1, 10, 87])
+def test_an_error_that_the_model_does_not_know_has_a_name_and_equals_none_of_its_errors(code: int) -> None:
+    error = error_of(code)
+    assert error not in set(KafkaError)
+    assert list(errors(ErrorResponse(error))) == [f"error {code}"]
+    assert list(errors(ProduceResponse({("t", 0): (error, -1)}))) == [f"error {code}"]
+    assert named(ErrorResponse(error)) == f"error {code}"
+    assert error_of(code) == error
+    assert error_of(42) is KafkaError.INVALID_REQUEST
+
+
+@pytest.mark.parametrize(
+    ("codes", "name"),
+    [
+        ([], "NONE"),
+        ([0, 0], "NONE"),
+        ([51, 51], "CONCURRENT_TRANSACTIONS"),
+        ([55, 3, 55], "UNKNOWN_TOPIC_OR_PARTITION"),
+        ([0, 51], "NONE and CONCURRENT_TRANSACTIONS"),
+        ([51, 3], "UNKNOWN_TOPIC_OR_PARTITION and CONCURRENT_TRANSACTIONS"),
+    ],
+)
+def test_partitions_that_are_answered_differently_are_no_answer_of_the_model(
+    codes: list[int], name: str
+) -> None:
+    error = common_error(codes)
+    assert error.name == name
+    assert (error in set(KafkaError)) is (" and " not in name)
+
+
+@pytest.mark.parametrize("records", [("a", "b"), ("b", "a")])
+def test_records_of_a_log_are_compared(records: tuple[str, str]) -> None:
+    def log(of: tuple[str, str]) -> FetchResponse:
+        batches = tuple(RecordBatch(at, 0, (one,)) for at, one in enumerate(of))
+        return comparable(FetchResponse({("t", 0): FetchedPartition(KafkaError.NONE, batches, 2, 2, 0, ())}))
+
+    assert (log(records) == log(("a", "b"))) is (records == ("a", "b"))
 
 
 def test_an_example_is_always_the_same() -> None:
