@@ -2,6 +2,7 @@
 same faults at the same times, and shows its findings in some of its repeats."""
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -83,12 +84,14 @@ def _made_again(recorded: _Recorded, runs: int, results: Path, engine: Engine) -
     """Repeats on real brokers, each with its verdict, and how many show what the recorded run shows. Returns
     the worst of their exit codes."""
     from harness.compose import record
-    from harness.explore.repeats import classes
+    from harness.explore.repeats import classes, known_bug_of, same_finding
     from harness.judging.process import WarmJudge
     from harness.report.inputs import read_verdict
     from harness.run.progress import Display
 
-    seen = dict.fromkeys(classes(read_verdict(recorded.run)), 0)
+    original = read_verdict(recorded.run)
+    bugs = {name: known_bug_of(original, name) for name in classes(original)}
+    seen = dict.fromkeys(bugs, 0)
     codes: list[ExitCode] = []
     engine.reach()
     with WarmJudge(wanted=engine.spark, master=engine.master) as judge_:
@@ -102,10 +105,11 @@ def _made_again(recorded: _Recorded, runs: int, results: Path, engine: Engine) -
             with own_files(), interruptible(f"check it later: inquest check {made.run.folder}"):
                 code = judge(made.run, engine, interrupted=made.interrupted, judge_at=judge_.socket)
                 codes.append(code)
-                there = classes(read_verdict(made.run))
-            seen = {name: count + (name in there) for name, count in seen.items()}
+                verdict = read_verdict(made.run)
+            seen = {name: count + same_finding(verdict, name, bugs[name]) for name, count in seen.items()}
     for name, count in seen.items():
-        show(f"{name}: the recorded run shows it, and {count} of {len(codes)} repeats")
+        known = f" (known bug {bugs[name]})" if bugs[name] else ""
+        show(f"{name}{known}: the recorded run shows it, and {count} of {len(codes)} repeats")
     return min(codes, key=WORST.index)
 
 
@@ -171,10 +175,14 @@ class _Shrinking(NamedTuple):
         """The smallest run, what it lacks, and what ended the search for it, if neither the end nor the time
         budget did. Raises: that, where no smaller run was found."""
         from harness.compose import record
-        from harness.explore.shrink import Shrinker, findings
+        from harness.explore.shrink import Shrinker, findings, in_simulation
 
         case = self._case()
-        shrinker = Shrinker(self._wanted(findings(case)), self.budget_s, self.display.say)
+        classes = findings(case)
+        known = not classes or self.anomaly not in {None, *classes}
+        wanted = self._wanted(findings(case, known=True) if known else classes)
+        shows = partial(in_simulation, known=known)
+        shrinker = Shrinker(wanted, self.budget_s, self.display.say, shows=shows)
         smallest = shrinker.shrink(case)
         if shrinker.stopped_by is not None and smallest == case:
             raise shrinker.stopped_by
@@ -186,12 +194,13 @@ class _Shrinking(NamedTuple):
         """See `simulated`. Raises: UsageError, where too few repeats of the run itself show the anomaly."""
         from harness.compose import point_latest
         from harness.explore.repeats import Repeats as RepeatedRuns
-        from harness.explore.repeats import classes
+        from harness.explore.repeats import classes, known_bug_of
         from harness.explore.shrink import Shrinker
         from harness.report.inputs import read_verdict
 
         case = self._case()
-        wanted = self._wanted(classes(read_verdict(self.recorded.run)))
+        verdict = read_verdict(self.recorded.run)
+        wanted = self._wanted(classes(verdict))
         engine, judge_ = self.engine, self.judge
         repeated = RepeatedRuns(
             wanted,
@@ -201,6 +210,7 @@ class _Shrinking(NamedTuple):
             judge=lambda run: checked(run, engine, judge_.socket)[0],
             entered=judge_.entered,
             say=self.display.say,
+            known_bug=known_bug_of(verdict, wanted),
         )
         shrinker = Shrinker(wanted, self.budget_s, self.display.say, shows=repeated.fails)
         if not repeated.fails(case, wanted):

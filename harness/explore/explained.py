@@ -25,11 +25,16 @@ from history.journal import Line
 from history.journal_rows import rows_of
 
 
+def explainable(anomaly: str) -> bool:
+    """Whether some weakness shows as this class."""
+    return ANOMALIES[anomaly].half or anomaly == REDELIVERY
+
+
 def explained_by(
     weak: Sequence[Weakness], journals: Sequence[tuple[str, list[Line]]], found: Sequence[Finding]
 ) -> list[Finding]:
     """Those of the findings that come from one of the weaknesses."""
-    suspected = [one for one in found if ANOMALIES[one.name].half or one.name == REDELIVERY]
+    suspected = [one for one in found if explainable(one.name)]
     if not weak or not suspected:
         return []
     rows = rows_of(journals)

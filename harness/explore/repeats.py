@@ -18,7 +18,7 @@ from harness.compose import plan, record
 from harness.explore.shrink import ShrinkCase
 from harness.run.progress import Display
 from history.run_folder import Run
-from history.verdict import Verdict
+from history.verdict import Verdict, bugs_of
 
 FAILURES_MOST: Final = 3
 """Repeats in a row whose cluster failed: as many say that the next one would fail too."""
@@ -29,10 +29,10 @@ class Repeats:
     """Repeats of runs, recorded into `results`; `latest` there stays as it is. Only one that showed `anomaly`
     stays, the newest of the newest case that fails.
 
-    runs: most repeats of one case. needed: the number of them that must show the class. judge: writes the
-    verdict into a run folder. entered: learns the phases of each repeat. say: gets a line for each repeat
-    whose cluster failed: it is unknown what that one would have shown. Its folder stays, where the cluster
-    had come up.
+    known_bug: of the class in the original's verdict, see `same_finding`. runs: most repeats of one case.
+    needed: the number of them that must show the class. judge: writes the verdict into a run folder. entered:
+    learns the phases of each repeat. say: gets a line for each repeat whose cluster failed: it is unknown
+    what that one would have shown. Its folder stays, where the cluster had come up.
     """
 
     anomaly: str
@@ -42,6 +42,7 @@ class Repeats:
     judge: Callable[[Run], Verdict]
     entered: Callable[[Phase], None] = lambda _: None
     say: Callable[[str], None] = lambda _: None
+    known_bug: str = ""
     kept: Run | None = None
     rate: tuple[int, int] = (0, 0)
     """How many repeats of the case of `kept` show the class, of how many."""
@@ -49,9 +50,9 @@ class Repeats:
     """Repeats that showed nothing and left something undecided, as where a busy machine fails the warm-up."""
     _failures: int = 0
 
-    def fails(self, case: ShrinkCase, anomaly: str) -> bool:
-        """Whether enough repeats show the class; no more are made than it takes to know. A case that no run
-        can have does not fail.
+    def fails(self, case: ShrinkCase, anomaly: str) -> bool | None:
+        """Whether enough repeats show the class; no more are made than it takes to know. None = it depends on
+        what unknown repeats would have shown. A case that no run can have does not fail.
 
         Raises: see `harness.compose.record`; ClusterError, where clusters failed in a row; KeyboardInterrupt,
         where the user interrupted a repeat.
@@ -59,7 +60,7 @@ class Repeats:
         assert anomaly == self.anomaly
         if _refused(case):
             return False
-        seen, shown = 0, None
+        seen, shown, before = 0, None, self.unknown
         try:
             for made in range(1, self.runs + 1):
                 if run := self._repeat(case):
@@ -73,7 +74,8 @@ class Repeats:
                     break
         finally:
             _remove(shown)
-        return False
+        possible = seen + self.unknown - before + self.runs - made
+        return None if possible >= self.needed else False
 
     def measure(self, case: ShrinkCase) -> None:
         """Make `runs` further repeats of the case of `kept`: `rate` is theirs alone. Raises: see `fails`."""
@@ -107,10 +109,10 @@ class Repeats:
             if recorded.interrupted:
                 raise KeyboardInterrupt
             verdict = self.judge(recorded.run)
-        except KeyboardInterrupt:
+        except BaseException:
             _remove(recorded.run)
             raise
-        if self.anomaly in classes(verdict):
+        if same_finding(verdict, self.anomaly, self.known_bug):
             return recorded.run
         _remove(recorded.run)
         self.unknown += verdict.valid == "unknown"
@@ -128,6 +130,21 @@ def _refused(case: ShrinkCase) -> bool:
 def _remove(run: Run | None) -> None:
     if run is not None:
         shutil.rmtree(run.folder)
+
+
+def same_finding(verdict: Verdict, anomaly: str, known_bug: str) -> bool:
+    """Whether a repeat shows the class as the original did: open, or with one of the known bugs of it.
+    known_bug: of the class in the original's verdict."""
+    if anomaly not in classes(verdict):
+        return False
+    bugs, wanted = set(bugs_of(known_bug_of(verdict, anomaly))), set(bugs_of(known_bug))
+    return bool(bugs & wanted) if wanted else not bugs
+
+
+def known_bug_of(verdict: Verdict, anomaly: str) -> str:
+    """Of a class; "" = it is open, or was not found."""
+    found = verdict.anomalies.get(anomaly)
+    return found.known_bug if found is not None else ""
 
 
 def classes(verdict: Verdict) -> list[str]:

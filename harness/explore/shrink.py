@@ -18,7 +18,9 @@ from core.capabilities import Upgradable
 from core.config import RunConfig, run_config
 from core.errors import ConfigError, InquestError
 from core.systems import KafkaSection
-from harness.explore.trial import checked, forbidden
+from harness.explore.explained import explained_by
+from harness.explore.trial import checked
+from harness.explore.trial import findings as forbidden
 from harness.modelled.virtual.run import simulate
 from nemesis.execute import needs
 from nemesis.schedule import GAP_S, Times
@@ -45,9 +47,9 @@ class Shrunk(msgspec.Struct, frozen=True, kw_only=True):
 
     of: the original run. anomaly: the class that every smaller run kept. tries: candidates, each with its
     repeats; also those that no run can have. steps: planned faults before and after. settings: name on the
-    command line → before and after. whole: nothing more could be left out; else something ended it: the time
-    budget, the user, an error. rate: how many repeats of the smallest run show the class, of how many;
-    None = it repeats to the byte.
+    command line → before and after. whole: all smaller runs were tried; else something ended it: the time
+    budget, the user, an error. undecided: smaller runs of which it is unknown whether they show the class.
+    rate: how many repeats of the smallest run show the class, of how many; None = it repeats to the byte.
     """
 
     of: str
@@ -56,6 +58,7 @@ class Shrunk(msgspec.Struct, frozen=True, kw_only=True):
     steps: tuple[int, int]
     settings: dict[str, tuple[Any, Any]]
     whole: bool
+    undecided: int = 0
     rate: tuple[int, int] | None = None
 
     @property
@@ -65,7 +68,9 @@ class Shrunk(msgspec.Struct, frozen=True, kw_only=True):
         settings = [f"{name} {_plain(old)} → {_plain(new)}" for name, (old, new) in self.settings.items()]
         rest = "" if self.whole else " (stopped early; more may be left out)"
         shown = f"; {self.rate[0]} of {self.rate[1]} repeats show it" if self.rate else ""
-        return f"{self.anomaly}, {', '.join([faults, *settings])}{shown}{rest}"
+        many = self.undecided
+        open_ = f"; {many} smaller run{'s are' if many > 1 else ' is'} undecided" if many else ""
+        return f"{self.anomaly}, {', '.join([faults, *settings])}{shown}{open_}{rest}"
 
 
 def _plain(value: object) -> str:
@@ -80,40 +85,43 @@ class ShrinkCase:
     steps: tuple[PlannedFault, ...]
 
 
-def findings(case: ShrinkCase) -> list[str]:
-    """Classes of forbidden or, in a control, expected findings of a run, in the catalogue's order. A
-    simulation that fails itself has none."""
+def findings(case: ShrinkCase, *, known: bool = False) -> list[str]:
+    """Classes of forbidden or, in a control, expected findings of a run, in the catalogue's order. known:
+    with those that a known weakness of Kafka explains. A simulation that fails has none."""
     try:
         done = simulate(case.config, steps=case.steps)
-    except (ConfigError, AssertionError):
+    except Exception:  # noqa: BLE001 (a fault of the model, or of its cluster, is another failure)
         return []
     tally = checked(done)
-    found = set(forbidden(done, tally))
+    refused = forbidden(done, tally)
+    explained = [] if known else explained_by(done.weak, done.journals, refused)
+    found = {one.name for one in refused if one not in explained}
     found |= {f.name for f in tally.findings} & set(case.config.expect)
     return [name for name in ANOMALIES if name in found]
 
 
-def in_simulation(case: ShrinkCase, anomaly: str) -> bool:
-    """Whether the simulated run shows the class."""
-    return anomaly in findings(case)
+def in_simulation(case: ShrinkCase, anomaly: str, *, known: bool = False) -> bool:
+    """Whether the simulated run shows the class. known: see `findings`."""
+    return anomaly in findings(case, known=known)
 
 
 @dataclass(slots=True)
 class Shrinker:
     """`shrink` goes from a failing case to a smallest one. say: gets a line for each smaller case. shows:
-    whether a case shows the class. whole: nothing has ended it early. stopped_by: what a try raised, if that
-    ended it."""
+    whether a case shows the class, None = that is unknown. whole: nothing has ended it early. stopped_by:
+    what a try raised, if that ended it."""
 
     anomaly: str
     budget_s: float
     say: Callable[[str], None]
-    shows: Callable[[ShrinkCase, str], bool] = in_simulation
+    shows: Callable[[ShrinkCase, str], bool | None] = in_simulation
     clock: Callable[[], float] = time.monotonic
     tries: int = 0
     whole: bool = True
     stopped_by: BaseException | None = None
     _until: float = field(init=False)
     _known: dict[bytes, bool] = field(default_factory=dict)
+    _undecided: set[bytes] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self._until = self.clock() + self.budget_s
@@ -124,11 +132,15 @@ class Shrinker:
         return not self.whole
 
     def fails(self, case: ShrinkCase) -> bool:
-        """Whether the case shows the class; each case is tried once."""
+        """Whether the case shows the class; each case is tried until that is known."""
         key = case.config.model_dump_json().encode() + msgspec.json.encode(case.steps)
         if key not in self._known:
             self.tries += 1
-            self._known[key] = self.shows(case, self.anomaly)
+            shows = self.shows(case, self.anomaly)
+            if shows is None:
+                self._undecided.add(key)
+                return False
+            self._known[key] = shows
         return self._known[key]
 
     def shrink(self, case: ShrinkCase) -> ShrinkCase:
@@ -153,6 +165,7 @@ class Shrinker:
             steps=(len(before.steps), len(after.steps)),
             settings=changed(before.config, after.config),
             whole=self.whole,
+            undecided=len(self._undecided - self._known.keys()),
             rate=rate,
         )
 

@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from core.config import RunConfig, run_config
@@ -10,13 +11,14 @@ from core.errors import ClusterError
 from core.systems import KafkaSection
 from harness.compose import create_folder, plan, point_latest
 from harness.explore import repeats
-from harness.explore.repeats import Repeats
+from harness.explore.repeats import Repeats, same_finding
 from harness.explore.shrink import ShrinkCase, Shrinker, numbered
 from harness.run.planning import names_of
 from history.run_folder import Run
+from history.verdict import Verdict
 from nemesis.types import PlannedFault
 from nemesis.written import written
-from tests.harness.explore.made_repeats import INTERRUPTED, UNKNOWN, Answer, MadeRuns
+from tests.harness.explore.made_repeats import INTERRUPTED, UNKNOWN, Answer, MadeRuns, shown
 
 LOST = "lost-write"
 DOWN = ClusterError("no broker answered")
@@ -112,6 +114,68 @@ def test_a_repeat_whose_cluster_failed_is_unknown(repeat: Repeated) -> None:
     assert repeated.fails(two(), LOST)
     assert (repeated.unknown, repeated.rate) == (2, (1, 3))
     assert repeat.lines == ["a repeat failed and counts as unknown: no broker answered"]
+
+
+@pytest.mark.parametrize(
+    ("needed", "answers", "fails"),
+    [
+        (1, ["", UNKNOWN, ""], None),
+        (1, ["", "", ""], False),
+        (2, [UNKNOWN, "", LOST], None),
+        (2, [DOWN, "", ""], None),
+        (2, ["", UNKNOWN], None),
+        (3, [UNKNOWN], None),
+        (3, [""], False),
+        (2, [LOST, UNKNOWN, LOST], True),
+    ],
+)
+def test_unknown_repeats_leave_a_case_undecided_where_they_could_have_made_enough(
+    needed: int, answers: list[Answer], fails: bool | None, repeat: Repeated
+) -> None:
+    assert repeat(*answers, needed=needed).fails(two(), LOST) is fails
+
+
+def test_a_smaller_run_that_is_undecided_is_tried_again_and_counted_until_it_is_known() -> None:
+    case, answers = two(), [None, False, None]
+    shrinker = Shrinker(LOST, 60.0, lambda _: None, shows=lambda *_: answers.pop(0), clock=lambda: 0.0)
+    assert not shrinker.fails(case)
+    told = shrinker.summary("run", case, case)
+    assert (told.undecided, told.whole) == (1, True)
+    assert "; 1 smaller run is undecided" in told.text
+    assert not shrinker.fails(case)
+    assert shrinker.summary("run", case, case).undecided == 0
+    assert not shrinker.fails(case), "it is known"
+    assert answers == [None]
+
+
+def test_a_repeat_that_cannot_be_judged_is_removed(repeat: Repeated) -> None:
+    def fails(_: Run) -> Verdict:
+        raise OSError(28, "No space left on device")
+
+    repeated = repeat(LOST)
+    repeated.judge = fails
+    with pytest.raises(OSError, match="No space"):
+        repeated.fails(two(), LOST)
+    assert repeat.folders == []
+
+
+@pytest.mark.parametrize(
+    ("original", "now", "same"),
+    [
+        ("", "", True),
+        ("", "KAFKA-17754", False),
+        ("KAFKA-17754", "KAFKA-17754", True),
+        ("KAFKA-17754, KAFKA-9144", "KAFKA-9144", True),
+        ("KAFKA-17754", "KAFKA-9144", False),
+        ("KAFKA-17754", "", False),
+    ],
+)
+def test_a_known_bug_is_not_the_open_finding_of_its_class(original: str, now: str, same: bool) -> None:
+    verdict = shown(LOST)
+    labelled = msgspec.structs.replace(verdict.anomalies[LOST], known_bug=now)
+    verdict = msgspec.structs.replace(verdict, anomalies={LOST: labelled})
+    assert same_finding(verdict, LOST, original) is same
+    assert not same_finding(verdict, "duplicate", "")
 
 
 def test_clusters_that_fail_in_a_row_end_the_repeats(repeat: Repeated) -> None:

@@ -6,7 +6,8 @@ import msgspec
 import pytest
 
 from core.config import RunConfig, run_config
-from harness.explore.profile import without_mutant
+from core.errors import ClusterError
+from harness.explore.profile import clean, without_mutant
 from harness.explore.shrink import ShrinkCase, Shrinker, findings, numbered
 from harness.modelled.virtual.run_folder import differences, record
 from harness.run.planning import names_of, planned, recorded_steps
@@ -20,6 +21,10 @@ SMALL = {
     "sut": "simulated", "workload": "queue", "rate": 10, "partitions": 1, "producers": 1,
     "home_producers": 0, "consumers": 1, "batch_max": 2, "verb_deadline_s": 5, "transaction_timeout_s": 4,
 }  # fmt: skip
+
+
+WEAK_SEED = 5234
+"""A run in which KAFKA-20734 tears a transaction."""
 
 
 def config(**settings: object) -> RunConfig:
@@ -63,6 +68,28 @@ def test_another_run_is_not_taken_for_the_same(tmp_path: Path) -> None:
         "journal 99.jsonl is not of this run",
         "journal 0.jsonl is another one from line 4 on",
     ]
+
+
+@pytest.mark.parametrize("error", [KeyError("x"), ClusterError("the simulated cluster does not come up")])
+def test_a_simulation_that_fails_shows_nothing_and_ends_no_search(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr("harness.explore.shrink.simulate", broken)
+    case = ShrinkCase(config(), (kill(2.0),))
+    shrinker = Shrinker("lost-write", 60.0, lambda _: None, clock=lambda: 0.0)
+    assert shrinker.shrink(case) == case
+    assert (shrinker.stopped_by, shrinker.whole) == (None, True)
+
+
+@pytest.mark.sampled(12)
+def test_what_a_known_weakness_explains_is_no_finding_to_keep() -> None:
+    made = clean(WEAK_SEED)
+    case = ShrinkCase(made, planned(made).steps)
+    assert findings(case) == []
+    assert "torn-txn" in findings(case, known=True)
 
 
 class Needs(Shrinker):
