@@ -49,10 +49,18 @@ NEMESES: Final = (
     "kill,client:crash", "partition:isolate@txn-coordinator",
     "pause:short@leader,partition:clients-responses", "partition:halves", "restart:rolling",
     "kill:one@controller", "partition:isolate@group-coordinator", "links", "links,kill",
+    "power:one@leader", "power:all", "failover", "unclean", "reassign", "add-partitions,kill",
+    "reassign:move@leader,kill:one@leader", "slow-follower", "slow-follower,kill:one@leader", "wire",
+    "half-open", "delete-records", "delete-records:half,kill:one@leader", "recreate-topics:all",
+    "recreate-topics:away@leader",
 )  # fmt: skip
 """The nemeses of clean seeds."""
 WEIGHTS: Final[Mapping[str, int]] = {"random": 3}
 """How often a name is drawn; every other one once."""
+NEEDED: Final[Mapping[str, Mapping[str, object]]] = {
+    "unclean": {"unclean_leader_election": True, "duration_s": 20}
+}
+"""Settings without which no run has a nemesis."""
 
 FAULTS_S: Final = (1.5, 2.5, 4.5)
 """Mean lengths of faults: well within the session of a broker, about as long, and longer."""
@@ -63,6 +71,9 @@ reserves."""
 IN_GROUPS: Final = ("groups", "copier")
 NEWER_SHARE: Final = 0.5
 """How many runs of these workloads have groups of KIP-848."""
+WEAK: Final[Mapping[str, Sequence[str]]] = {"recreate-topics:away@leader": IN_GROUPS}
+"""By nemesis: workloads that show a known bug of Kafka under it, here `deleted-topic-offsets`: who
+coordinates a group next keeps its offsets of the topic."""
 RENEWING_SHARE: Final = 0.5
 """How many runs of share groups have members that renew locks."""
 LIMITED_SHARE: Final = 0.3
@@ -98,7 +109,8 @@ def clean(seed: int, era: str = MODERN) -> RunConfig:
     lettered = source(seed, "explore", "dead-letters").random() < LETTERED_SHARE
     if lettered and workload == "share" and ERAS[era].share_dead_letters:
         settings["dead_letters"] = True
-    return _possible(settings, drawn(seed, NEMESES, workload), seed)
+    nemeses = [name for name in drawn(seed, NEMESES, workload) if workload not in WEAK.get(name, ())]
+    return _possible(settings, nemeses, seed)
 
 
 def drawn(seed: int, names: Iterable[str], *path: str) -> list[str]:
@@ -153,7 +165,7 @@ def _possible(settings: Mapping[str, object], around: Sequence[str], seed: int) 
     """With the first nemesis that the workload and the simulated cluster can have."""
     refused: list[str] = []
     for nemesis in around:
-        config = run_config({**BASE, **settings, "nemesis": nemesis, "seed": seed})
+        config = run_config({**BASE, **NEEDED.get(nemesis, {}), **settings, "nemesis": nemesis, "seed": seed})
         if nemesis == "restart:rolling" and "duration_s" not in settings:
             config = config.model_copy(update={"duration_s": ROLL_S * config.brokers})
         why = _refused(config)

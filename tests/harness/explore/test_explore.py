@@ -1,5 +1,6 @@
 """Exploring: clean seeds are clean, outcomes are told right, whoever makes the runs."""
 
+import contextlib
 import json
 import os
 import re
@@ -33,11 +34,13 @@ from harness.explore.trial import Trial, trial
 from history.evidence import Evidence
 from model.eras import ERAS
 from model.mutants.registry import MUTANTS
+from nemesis.registry import FAMILIES
 from tests.histories import stored
 from workloads import registry
 from workloads.registry import WORKLOADS, modelled
 
 SEEDS = 60
+SEEDS_OF_PAIRS = 5000
 WAIT_S = 60.0
 
 
@@ -77,13 +80,38 @@ def test_a_new_nemesis_takes_seeds_over_and_leaves_the_others(monkeypatch: pytes
     ]
 
 
-@pytest.mark.sampled(6)
+def test_seeds_have_every_family_that_the_simulated_cluster_can_have() -> None:
+    def can_have(family: str) -> bool:
+        settings = {"workload": "transactions", "brokers": 4}
+        with contextlib.suppress(ConfigError):
+            return bool(profile._possible(settings, [family], 1))
+        return False
+
+    possible = {one.name for one in FAMILIES if can_have(one.name)}
+    drawn_families = {name.partition(":")[0] for names in profile.NEMESES for name in names.split(",")}
+    assert drawn_families - {"none", "random"} == possible
+    assert {one.name for one in FAMILIES} - possible == {"disk", "quorum", "upgrade"}
+
+
+@pytest.mark.sampled(3)
+def test_a_seed_has_what_its_nemesis_needs_and_no_known_bug_that_it_makes_certain() -> None:
+    made = [clean(seed) for seed in range(1200)]
+    unclean = [one for one in made if one.nemesis == "unclean"]
+    assert unclean
+    assert all(one.unclean_leader_election for one in unclean)
+    assert not any(one.unclean_leader_election for one in made if one.nemesis != "unclean")
+    away = {one.workload for one in made if one.nemesis == "recreate-topics:away@leader"}
+    assert {"queue", "transactions"} <= away
+    assert not away & {"groups", "copier"}
+
+
+@pytest.mark.sampled(16)
 def test_seeds_have_every_pair_and_prefer_random_faults() -> None:
     pairs: Counter[tuple[str, str]] = Counter()
-    for seed in range(2000):
+    for seed in range(SEEDS_OF_PAIRS):
         workload = drawn(seed, modelled())[0]
         pairs[workload, drawn(seed, profile.NEMESES, workload)[0]] += 1
-    expected = 2000 / len(modelled()) / (len(profile.NEMESES) + 2)
+    expected = SEEDS_OF_PAIRS / len(modelled()) / (len(profile.NEMESES) + 2)
     assert set(pairs) == set(product(modelled(), profile.NEMESES))
     random = sum(count for (_, nemesis), count in pairs.items() if nemesis == "random")
     assert 2.5 <= random / len(modelled()) / expected <= 3.5
@@ -229,6 +257,36 @@ def test_a_find_whose_twin_says_nothing_is_none(twin: Trial, monkeypatch: pytest
 
     monkeypatch.setattr(exploration, "trial", made)
     assert [one.shows for one in hunted_until("repeats-not-recognised", 4)] == [""] * 4
+
+
+def shows_of(
+    monkeypatch: pytest.MonkeyPatch, planted: list[str], twin: list[str], explained: list[str]
+) -> str:
+    """What one run of a planted bug shows. explained: classes that a look for known weaknesses explains."""
+
+    def made(config: RunConfig, *, invariants: bool = True) -> Trial:
+        found = set(planted if config.short()["mutant"] else twin) - set(explained if invariants else [])
+        return Trial(seed=config.seed, config={}, anomalies=dict.fromkeys(found, 1))
+
+    monkeypatch.setattr(exploration, "trial", made)
+    return exploration.hunt_once("producer-id-reused", 0).shows
+
+
+@pytest.mark.parametrize(
+    ("planted", "twin", "explained", "shows"),
+    [
+        (["lost-write", "duplicate"], [], [], "lost-write"),
+        (["lost-write", "duplicate"], ["lost-write"], [], "duplicate"),
+        (["lost-write", "duplicate"], ["lost-write", "duplicate"], [], ""),
+        (["lost-write", "duplicate"], [], ["lost-write"], "duplicate"),
+        (["lost-write"], [], ["lost-write"], ""),
+    ],
+)
+def test_what_shows_a_planted_bug_is_in_its_run_alone_and_comes_from_no_known_weakness(
+    planted: list[str], twin: list[str], explained: list[str], shows: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert MUTANTS["producer-id-reused"].anomalies[:2] == ("lost-write", "duplicate")
+    assert shows_of(monkeypatch, planted, twin, explained) == shows
 
 
 def test_all_names_the_mutants_that_no_run_shows(monkeypatch: pytest.MonkeyPatch) -> None:
