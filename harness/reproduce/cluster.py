@@ -1,5 +1,6 @@
 """A cluster on which schedules are performed, and what all of them do with it."""
 
+import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
@@ -18,6 +19,9 @@ from core.runtime import run_blocking
 from core.wire import Action, WireRule
 from harness.brokers.admin import broker_views, protocol
 from harness.brokers.admin.connection import AdminError, BrokerConnection, check
+from harness.evidence import records, segments
+from harness.evidence.damage import Damages
+from harness.evidence.directory import SEGMENT
 from harness.kafka.system import KAFKA, kafka_cluster
 from harness.processes.waiting import NotYet, until
 
@@ -51,6 +55,7 @@ class StagedCluster:
         if why := KAFKA.refusal(asked):
             raise ConfigError(why)
         self.cluster = kafka_cluster(asked, folder)
+        self._copies = folder / "copies"
         if wire:
             run_blocking(self.cluster.use_wire())
         if between:
@@ -106,6 +111,26 @@ class StagedCluster:
         for tp, nodes in zip(tps, places, strict=True):
             self.leads(nodes[0], tp)
         return tps
+
+    def log(self, node: int, tp: TopicPartition) -> dict[int, str]:
+        """Values by offset on the disk of a broker that has ended or is frozen. Raises: ClusterError."""
+        with self.copied(node) as folder:
+            files = (folder / f"{tp.topic}-{tp.partition}").glob("*.log")
+            found = [segments.read(file) for file in sorted(files) if SEGMENT.fullmatch(file.name)]
+            return {
+                one.offset: (one.value or b"").decode()
+                for segment in found
+                for one in records.walk(segment, Damages())
+            }
+
+    @contextmanager
+    def copied(self, node: int) -> Iterator[Path]:
+        """A copy of the data of such a broker, inside the block. Raises: ClusterError."""
+        try:
+            self.cluster.copy_data(node, self._copies)
+            yield self._copies
+        finally:
+            shutil.rmtree(self._copies, ignore_errors=True)
 
     def leader(self, tp: TopicPartition, witness: int) -> int:
         """The leader of a partition by the word of one broker; -1 = none. Raises: AdminError."""

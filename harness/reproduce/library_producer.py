@@ -1,7 +1,8 @@
 """Producers of librdkafka, transactional and plain, that reach the brokers as other clients do: through the
 proxy where there is one."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Final
 
 from confluent_kafka import KafkaException, Message, Producer
@@ -25,6 +26,20 @@ IMPATIENT: Final[Mapping[str, str | int]] = {
     "retry.backoff.ms": 20,
     "log_level": 2,
 }
+
+
+@contextmanager
+def _refusals(call: str) -> Iterator[None]:
+    """Raises: ClusterError, where the client refuses the call, as where it was fenced."""
+    try:
+        yield
+    except KafkaException as error:
+        raise ClusterError(f"{call}: {error.args[0].name()}: {error.args[0].str()}") from error
+
+
+def _produce(producer: Producer, tp: TopicPartition, value: str, report: Callable[..., None]) -> None:
+    with _refusals("produce"):
+        producer.produce(tp.topic, value.encode(), partition=tp.partition, on_delivery=report)
 
 
 class LibraryProducer:
@@ -52,9 +67,7 @@ class LibraryProducer:
     def write(self, tp: TopicPartition, value: str) -> int:
         """Write a record; its offset, once it is acknowledged. Raises: ClusterError."""
         done: list[tuple[object, Message]] = []
-        self._producer.produce(
-            tp.topic, value.encode(), partition=tp.partition, on_delivery=lambda *told: done.append(told)
-        )
+        _produce(self._producer, tp, value, lambda *told: done.append(told))
         self._producer.flush(CALL_S)
         if not done or done[0][0] is not None:
             raise ClusterError(f"{value!r} was not acknowledged: {done[0][0] if done else 'no answer'}")
@@ -73,10 +86,8 @@ class LibraryProducer:
         self._open = {}
 
     def _call(self, name: str, *arguments: float) -> None:
-        try:
+        with _refusals(name):
             getattr(self._producer, name)(*arguments)
-        except KafkaException as error:
-            raise ClusterError(f"{name}: {error.args[0].name()}: {error.args[0].str()}") from error
 
 
 class PlainProducer:
@@ -93,7 +104,7 @@ class PlainProducer:
         self._producer = Producer({**IMPATIENT, **of_librdkafka(stage.cluster.endpoint().args), **settings})
 
     def send(self, tp: TopicPartition, *values: str) -> None:
-        """Send records, and wait for nothing."""
+        """Send records, and wait for nothing. Raises: ClusterError, where the client takes none."""
 
         def report(error: object, message: Message) -> None:
             value = (message.value() or b"").decode()
@@ -104,7 +115,7 @@ class PlainProducer:
 
         for value in values:
             self.sent.append((tp, value))
-            self._producer.produce(tp.topic, value.encode(), partition=tp.partition, on_delivery=report)
+            _produce(self._producer, tp, value, report)
         self._producer.poll(0)
 
     def wait(self) -> None:

@@ -10,7 +10,7 @@ from core.runtime import run_blocking
 from harness.brokers.admin import log_directories
 from harness.containers.data import SECOND
 from harness.processes.waiting import NotYet, until
-from harness.reproduce.cluster import PAUSE_S, STEP_S
+from harness.reproduce.cluster import PAUSE_S, STEP_S, NotReached
 from harness.reproduce.library_producer import PlainProducer
 from harness.reproduce.stage import FiveBrokers
 
@@ -36,7 +36,9 @@ def waits(stage: FiveBrokers, name: str, good: bool) -> PerformedWait:
     leader, follower, other = stage.cluster.brokers[:3]
     tps = stage.create(name, [(leader, follower, other)] * PARTITIONS)
     second = log_directories.replicas(stage.cluster.admin, follower)[SECOND] or ()
-    tp = next(one for one in tps if one in second)
+    tp = next((one for one in tps if one in second), None)
+    if tp is None:
+        raise NotReached(f"the second directory of broker {follower} has no replica of {name}")
     producer = PlainProducer(stage, {"enable.idempotence": True, **PATIENT})
     producer.write(tp, "before")
     assert isinstance(stage.cluster, DirectoryFailable)
@@ -57,5 +59,5 @@ def waits(stage: FiveBrokers, name: str, good: bool) -> PerformedWait:
 
 def _left(stage: FiveBrokers, tp: TopicPartition, node: int) -> None:
     """Raises: NotYet, where the replica is in sync."""
-    if node in (found := run_blocking(stage.cluster.roles()).isr[tp]):
+    if node in (found := run_blocking(stage.cluster.roles()).isr.get(tp, (node,))):
         raise NotYet(f"in sync are {found}")

@@ -5,7 +5,6 @@ fetches. At the end of a schedule both brokers are frozen for a moment, and thei
 disks.
 """
 
-import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,9 +13,8 @@ from typing import Final
 
 from core.op import TopicPartition
 from core.runtime import run_blocking
-from harness.evidence import checkpoints, records, segments
+from harness.evidence import checkpoints
 from harness.evidence.damage import Damages
-from harness.evidence.directory import SEGMENT
 from harness.processes.waiting import NotYet, until
 from harness.reproduce.cluster import PAUSE_S, STEP_S, NotReached, Say, StagedCluster
 from harness.reproduce.library_producer import PlainProducer
@@ -46,7 +44,6 @@ class ThreeBrokers(StagedCluster):
         """As `StagedCluster`. settings: of brokers."""
         config = {"kafka": kafka, "metadata": "zookeeper", "broker_settings": {**settings}}
         super().__init__(config, folder, say, wire=True, between=True)
-        self._copies = folder / "copies"
 
     def assign(self, *, controller_follows: bool) -> None:
         """Assign the roles. controller_follows: B is the controller; else C is. Raises: ClusterError."""
@@ -60,7 +57,7 @@ class ThreeBrokers(StagedCluster):
     def in_sync(self, tp: TopicPartition) -> tuple[int, ...]:
         """The in-sync replicas that most brokers name, rising. Raises: NotYet, where they name no leader."""
         roles = run_blocking(self.cluster.roles())
-        if roles.leaders.get(tp, -1) < 0:
+        if roles.leaders.get(tp, -1) < 0 or tp not in roles.isr:
             raise NotYet(f"{tp} has no leader")
         return roles.isr[tp]
 
@@ -69,28 +66,9 @@ class ThreeBrokers(StagedCluster):
 
         Raises: ClusterError.
         """
-        with self._copied(node) as folder:
+        with self.copied(node) as folder:
             found = checkpoints.offsets(folder / WATERMARKS, Damages())
         return found.get((tp.topic, tp.partition), 0)
-
-    def log(self, node: int, tp: TopicPartition) -> dict[int, str]:
-        """Values by offset on the disk of a broker that has ended or is frozen. Raises: ClusterError."""
-        with self._copied(node) as folder:
-            files = (folder / f"{tp.topic}-{tp.partition}").glob("*.log")
-            found = [segments.read(file) for file in sorted(files) if SEGMENT.fullmatch(file.name)]
-            return {
-                one.offset: (one.value or b"").decode()
-                for segment in found
-                for one in records.walk(segment, Damages())
-            }
-
-    @contextmanager
-    def _copied(self, node: int) -> Iterator[Path]:
-        try:
-            self.cluster.copy_data(node, self._copies)
-            yield self._copies
-        finally:
-            shutil.rmtree(self._copies, ignore_errors=True)
 
     @contextmanager
     def frozen(self, *nodes: int) -> Iterator[None]:
