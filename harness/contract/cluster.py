@@ -40,6 +40,7 @@ from model.eras import ERAS
 from model.settings import Settings
 from scenarios.drivers.cluster import ClusterStage
 from scenarios.drivers.partition import PartitionStage
+from scenarios.framework import SEVERAL_BROKERS
 
 READY_S: Final = 300.0
 INTERNAL_PARTITIONS: Final = "3"
@@ -84,7 +85,6 @@ SESSION_MS: Final = "10000"
 REPLICAS_SINCE: Final = "3.9"
 """From there on a controller can advertise the port of a proxy (KIP-853)."""
 TOO_OLD: Final = f"its brokers cannot stand behind proxies, as those of Kafka {REPLICAS_SINCE} and later can"
-ONE_BROKER: Final = "it needs several brokers, and the model stands behind Kafka's protocol with one"
 FEWEST: Final = 3
 """Brokers with replicas; a scenario that has fewer shares the cluster of others."""
 ALONE: Final = {"seed": 1, "brokers": 1, "replication_factor": 1, "min_insync_replicas": 1}
@@ -205,7 +205,7 @@ def compare(
     for name in names:
         needs = _needs(name, version, apart=apart)
         if needs.replicas and (apart or not is_since(kafka, REPLICAS_SINCE)):
-            played.unplayable[name] = ONE_BROKER if apart else TOO_OLD
+            played.unplayable[name] = SEVERAL_BROKERS if apart else TOO_OLD
         else:
             alike.setdefault(needs, []).append(name)
     for number, (needs, those) in enumerate(alike.items(), 1):

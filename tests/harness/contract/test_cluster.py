@@ -8,6 +8,7 @@ import pytest
 from harness.contract import cluster
 from harness.contract.cluster import compare
 from harness.contract.versions import version_of
+from scenarios.framework import SEVERAL_BROKERS
 
 
 def needs(name: str) -> cluster.Needs:
@@ -63,5 +64,5 @@ def test_before_3_9_and_with_a_broker_of_the_model_they_are_not_played(
 ) -> None:
     unplayable = {"fetch-after-produce": cluster.TOO_OLD}
     assert started(monkeypatch, tmp_path, "3.8.1") == (["sequences"], unplayable)
-    unplayable = {"fetch-after-produce": cluster.ONE_BROKER}
+    unplayable = {"fetch-after-produce": SEVERAL_BROKERS}
     assert started(monkeypatch, tmp_path, "4.4.0", model=True) == (["sequences"], unplayable)
