@@ -112,7 +112,7 @@ class StagedCluster:
             self.leads(nodes[0], tp)
         return tps
 
-    def log(self, node: int, tp: TopicPartition) -> dict[int, str]:
+    def values_on_disk(self, node: int, tp: TopicPartition) -> dict[int, str]:
         """Values by offset on the disk of a broker that has ended or is frozen. Raises: ClusterError."""
         with self.copied(node) as folder:
             files = (folder / f"{tp.topic}-{tp.partition}").glob("*.log")

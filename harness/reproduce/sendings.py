@@ -192,7 +192,7 @@ def last_replica(stage: FiveBrokers, name: str, good: bool) -> Sent:
     run_blocking(stage.cluster.shut_down([stage.e, stage.c]))
     lost = run_blocking(stage.cluster.lose_power([stage.d]))
     stage.say(f"E and C are shut down; D loses power, and {lost} batches")
-    if kept := {"zero", "one"} & {*stage.log(stage.d, tp).values()}:
+    if kept := {"zero", "one"} & {*stage.values_on_disk(stage.d, tp).values()}:
         raise NotReached(f"D lost its power, and has {' and '.join(sorted(kept))} on its disk")
     stage.leads(-1, tp, stage.a)
     run_blocking(stage.cluster.revive([stage.d]))

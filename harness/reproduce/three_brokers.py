@@ -82,7 +82,7 @@ class ThreeBrokers(StagedCluster):
     def logs(self, tp: TopicPartition) -> dict[int, dict[int, str]]:
         """The logs of A and of B, both frozen."""
         with self.frozen(self.a, self.b):
-            return {node: self.log(node, tp) for node in (self.a, self.b)}
+            return {node: self.values_on_disk(node, tp) for node in (self.a, self.b)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -87,7 +87,7 @@ def test_a_simulation_that_fails_shows_nothing_and_ends_no_search(
 @pytest.mark.sampled(12)
 def test_what_a_known_weakness_explains_is_no_finding_to_keep() -> None:
     made = clean(WEAK_SEED)
-    case = ShrinkCase(made, planned(made).steps)
+    case = ShrinkCase(made, tuple(planned(made).steps))
     assert findings(case) == []
     assert "torn-txn" in findings(case, known=True)
 

@@ -50,7 +50,7 @@ def losing_power(monkeypatch: pytest.MonkeyPatch, kept: dict[int, str]) -> FiveB
     cluster = SimpleNamespace(shut_down=done, lose_power=done, revive=done)
     stage = SimpleNamespace(
         a=1, c=3, d=4, e=5, cluster=cluster, create=lambda *_: [P0], say=lambda _: None,
-        log=lambda node, tp: kept if (node, tp) == (4, P0) else {},
+        values_on_disk=lambda node, tp: kept if (node, tp) == (4, P0) else {},
         leads=lambda *_: None, awake=lambda _: None, heal=lambda: None,
     )  # fmt: skip
     return cast(FiveBrokers, stage)
