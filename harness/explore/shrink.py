@@ -48,7 +48,7 @@ class Shrunk(msgspec.Struct, frozen=True, kw_only=True):
     of: the original run. anomaly: the class that every smaller run kept. tries: candidates, each with its
     repeats; also those that no run can have. steps: planned faults before and after. settings: name on the
     command line → before and after. whole: all smaller runs were tried; else something ended it: the time
-    budget, the user, an error. undecided: smaller runs of which it is unknown whether they show the class.
+    budget, the user, an error. undecided: smaller runs that may show the class, or not: that is unknown.
     rate: how many repeats of the smallest run show the class, of how many; None = it repeats to the byte.
     """
 
