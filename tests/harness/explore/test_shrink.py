@@ -1,13 +1,14 @@
 """Simulated runs repeat to the byte, and shrink to what their finding needs."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import pytest
 
 from core.config import RunConfig, run_config
 from core.errors import ClusterError
-from harness.explore.profile import clean, without_mutant
+from harness.explore.profile import without_mutant
 from harness.explore.shrink import ShrinkCase, Shrinker, findings, numbered
 from harness.modelled.virtual.run_folder import differences, record
 from harness.run.planning import names_of, planned, recorded_steps
@@ -21,10 +22,6 @@ SMALL = {
     "sut": "simulated", "workload": "queue", "rate": 10, "partitions": 1, "producers": 1,
     "home_producers": 0, "consumers": 1, "batch_max": 2, "verb_deadline_s": 5, "transaction_timeout_s": 4,
 }  # fmt: skip
-
-
-WEAK_SEED = 5234
-"""A run in which KAFKA-20734 tears a transaction."""
 
 
 def config(**settings: object) -> RunConfig:
@@ -84,12 +81,19 @@ def test_a_simulation_that_fails_shows_nothing_and_ends_no_search(
     assert (shrinker.stopped_by, shrinker.whole) == (None, True)
 
 
-@pytest.mark.sampled(12)
-def test_what_a_known_weakness_explains_is_no_finding_to_keep() -> None:
-    made = clean(WEAK_SEED)
-    case = ShrinkCase(made, tuple(planned(made).steps))
-    assert findings(case) == []
-    assert "torn-txn" in findings(case, known=True)
+def test_what_a_known_weakness_explains_is_no_finding_to_keep(monkeypatch: pytest.MonkeyPatch) -> None:
+    torn, lost = SimpleNamespace(name="torn-txn"), SimpleNamespace(name="lost-write")
+    made = {
+        "simulate": SimpleNamespace(weak=[], journals=[]),
+        "checked": SimpleNamespace(findings=[]),
+        "forbidden": [torn, lost],
+        "explained_by": [torn],
+    }
+    for name, answer in made.items():
+        monkeypatch.setattr(f"harness.explore.shrink.{name}", lambda *_, answer=answer, **__: answer)
+    case = ShrinkCase(config(), ())
+    assert findings(case) == ["lost-write"]
+    assert set(findings(case, known=True)) == {"torn-txn", "lost-write"}
 
 
 class Needs(Shrinker):
