@@ -212,6 +212,12 @@ SHARE: Final[Areas] = {
             ),
             no_trace=QUEUE,
         ),
+        "letters-not-resumed": Mutant(
+            wrong="a new leader takes for written the letters of what its predecessor was archiving",
+            right="it writes them again. (Where leaders change one may be missing: no run shows it.)",
+            anomalies=("dead-letter-lost",),
+            hunt=None,
+        ),
         "letters-of-returned": Mutant(
             wrong="a record that is available again gets a letter, too",
             right="one that was rejected, or has come to the limit",

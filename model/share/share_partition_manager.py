@@ -410,7 +410,8 @@ class SharePartitionManager:
             beginning = replica.high_watermark
         led.share.initialise(answer, beginning)
         led.ready, led.attempts = True, 0
-        self._archive(led, Transition(dict(led.share.records)))
+        resumed = Transition(dict(led.share.records))
+        self._archive(led, resumed, written="letters-not-resumed" in self.bugs)
         self._look()
 
     def _was_written(self, led: LedShare, answer: ErrorResponse | None) -> None:

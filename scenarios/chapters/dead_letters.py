@@ -32,10 +32,9 @@ def copies() -> RawShareStage:
     return RawShareStage(settings, ((1, 2, 3), (1,)), (3, 2, 1))
 
 
-def as_in_4_4_0() -> RawShareStage:
+def with_bug(stage: RawShareStage, bug: str) -> RawShareStage:
     """The same with a bug of Kafka 4.4.0."""
-    stage = copies()
-    return stage.again(replace(stage.settings, bugs=frozenset({"letters-by-former-leader"})))
+    return stage.again(replace(stage.settings, bugs=frozenset({bug})))
 
 
 @scenario(
@@ -129,7 +128,7 @@ def lock_ends_with_leader(s: RawShareStage) -> Steps:
 @scenario(
     "The letter of a former leader, in 4.4.0",
     source="Kafka 4.4.0: `SharePartition.markFenced`, `releaseAcquisitionLockOnTimeout`",
-    stage=as_in_4_4_0,
+    stage=lambda: with_bug(copies(), "letters-by-former-leader"),
     columns="leader | A learns | B learns | states at 1 | stored | letters",
     not_played=NO_MEMBERS,
 )
@@ -140,4 +139,41 @@ def letter_of_former_leader(s: RawShareStage) -> Steps:
         s,
         "A's lock ends there: the queue has a letter of a record that was accepted."
         " | 2 | 0×1 | ok | – | 0=acc | 0=–:1",
+    )
+
+
+def _marker_ends(s: RawShareStage, last: str) -> Steps:
+    s.init("W").write("W", 0, "a0").end("W", commit=True).wait(200).fetches("A")
+    yield """A record and the marker of its transaction: A acquires both offsets.
+        | a0 [commit] | 0-1×1 | 0 | A:1 A:1 | – | –"""
+    s.says("A", "accept", 0)
+    yield """A accepts the record. That there is none at offset 1 it does not say.
+        | a0 [commit] | ok | 1 | A:1 | 0=acc | –"""
+    s.wait(2000)
+    yield last
+
+
+@scenario(
+    "A transaction's marker at the limit",
+    source="KIP-932; KIP-1191",
+    stage=lambda: alone(1),
+    columns="log | A learns | start | states | stored | letters",
+    not_played=NO_MEMBERS,
+)
+def marker_at_the_limit(s: RawShareStage) -> Steps:
+    """The limit is one delivery here. A marker is archived, and gets no letter."""
+    yield from _marker_ends(s, "Its lock ends. | a0 [commit] | ok | 2 | – | 1=arch | –")
+
+
+@scenario(
+    "The letter of a marker, in 4.4.0",
+    source="Kafka 4.4.0: `SharePartition.initiateDLQAndArchive`",
+    stage=lambda: with_bug(alone(1), "letters-of-markers"),
+    columns="log | A learns | start | states | stored | letters",
+    not_played=NO_MEMBERS,
+)
+def letter_of_marker(s: RawShareStage) -> Steps:
+    """What is at an offset a leader does not look at."""
+    yield from _marker_ends(
+        s, "Its lock ends: it gets a letter, of no record. | a0 [commit] | ok | 2 | – | 1=arch | 1=–:1"
     )

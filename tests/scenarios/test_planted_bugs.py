@@ -103,7 +103,9 @@ BROKEN = (
     ("dead-letter", "letters-with-next-copy"),
     ("dead-letter", "letters-sent-twice"),
     ("dead-letter-at-the-limit", "letters-of-returned"),
+    ("dead-letter-resumed", "letters-not-resumed"),
     ("lock-ends-with-leader", "letters-by-former-leader"),
+    ("marker-at-the-limit", "letters-of-markers"),
 )
 """Scenario, a planted bug that breaks what it explains."""
 OF_THE_MODEL = {"refused-commit-drops-pending-offsets"}
