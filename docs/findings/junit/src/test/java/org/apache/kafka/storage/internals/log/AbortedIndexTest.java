@@ -39,7 +39,7 @@ class AbortedIndexTest {
     private static final int TRANSACTIONS = 8, VALUE_BYTES = 3000, FETCH_BYTES = 8000;
 
     @ParameterizedTest
-    @ValueSource(booleans = {false, true})
+    @ValueSource(booleans = {true, false})
     void aFetchNamesEachAbortedTransactionOfItsRecords(boolean oneAppend, @TempDir Path folder) throws IOException {
         List<MemoryRecords> batches = new ArrayList<>();
         for (int number = 0; number < TRANSACTIONS; number++) {
