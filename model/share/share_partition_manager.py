@@ -455,7 +455,12 @@ class SharePartitionManager:
     # ---- dead letters
 
     def _archive(self, led: LedShare, transition: Transition, *, written: bool = False) -> None:
-        """Archive what is being archived, after its letters."""
+        """Archive what is being archived, after its letters. Where this broker leads no more, or in another
+        epoch, that is up to who reads the state next."""
+        replica = self.node.leader_of(led.share.partition)
+        leads = replica is not None and replica.state.leader_epoch == led.share.leader_epoch
+        if not leads and "letters-by-former-leader" not in self.bugs:
+            return
         for run in transition.archiving:
             led.letters += 1
             done = partial(self._written, led, run)

@@ -221,6 +221,22 @@ def test_a_group_that_is_forgotten_has_one_letter() -> None:
     assert acquired(made, "n", 1) == [AcquiredRecords(1, 1, 2)]
 
 
+@pytest.mark.parametrize(("changes", "written"), [({}, 1), ({"leader": 7}, 0), ({"leader_epoch": 9}, 0)])
+def test_what_a_forgotten_group_was_storing_gets_its_letter_from_who_leads(
+    changes: dict[str, int], written: int
+) -> None:
+    """Who leads no more cannot read the record, nor see that it is a marker."""
+    made = lettered(share_deliveries=1)
+    fill(made, "a")
+    acquired(made, "m", 0)
+    held(made, WriteShareGroupState)
+    breaks(made)
+    made.become(P0, **changes)
+    made.release()
+    made.run(200)
+    assert len(letters(made)) == written
+
+
 def test_markers_get_no_letter() -> None:
     """A record of an aborted transaction gets none either: it is archived when it is acquired."""
     made = lettered(share_deliveries=1)
