@@ -224,13 +224,17 @@ def _calmness(groups: RunShareGroups, sent_ns: int) -> Calmness:
 def _accepted(life: Life, groups: RunShareGroups) -> Said | None:
     """Who certainly accepted the record: its lock lasted, with its session. (Later an answer says only that
     the group is done with the record. Who renews a lock keeps the record over polls, which may begin a new
-    session: then others may have been given it.)"""
+    session: then others may have been given it. So they may where a leader begins a new epoch.)"""
     for said in life.said:
         if said.kind is Acknowledgement.ACCEPT and said.outcome is Outcome.OK:
             held = life.held(said)
             if held is None or said.done_ns > held.since_ns + groups.lock_ns:
                 continue
-            if not any(one.kind is Acknowledgement.RENEW for one in life.said_of(held)):
+            renewed = any(one.kind is Acknowledgement.RENEW for one in life.said_of(held))
+            others = (one for one in life.deliveries if one is not held)
+            if not renewed and not any(
+                one.done_ns >= held.since_ns and one.since_ns <= said.done_ns for one in others
+            ):
                 return said
     return None
 

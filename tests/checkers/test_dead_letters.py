@@ -101,10 +101,10 @@ def agree(built: Built, events: Sequence[Event], here: RunConfig) -> set[str]:
     return {str(key[0]) for key in of_letters}
 
 
-def killed() -> list[Event]:
+def killed(begin: int = 3 * S) -> list[Event]:
     """A broker is killed while the group reads."""
     begun = FaultStarted(
-        ns=3 * S, begin_ns=3 * S, fault=0, name="kill:one", nodes=(1,), slots=(), text="", colour=""
+        ns=begin, begin_ns=begin, fault=0, name="kill:one", nodes=(1,), slots=(), text="", colour=""
     )
     return [begun, FaultHealed(ns=4 * S, begin_ns=4 * S, fault=0)]
 
@@ -164,6 +164,18 @@ def test_of_a_record_that_was_renewed_it_is_not_certain_that_it_was_accepted(out
     assert found(of) == {"dead-letter-unearned"}  # nothing was disturbed
     assert found(verdict(renewed(SAID, outcome), letters, events=killed())) == set()
     assert found(verdict(built(), letters, events=killed())) == {"dead-letter-of-accepted"}
+
+
+@pytest.mark.parametrize(("later", "classes"), [(0, set[str]()), (-S, {"dead-letter-of-accepted"})])
+def test_what_another_one_may_have_ended_was_not_certainly_accepted(later: int, classes: set[str]) -> None:
+    """Another process is given the record while the first one has it, or before."""
+    made = built()
+    made.processes[9] = Process(group=0, acks=-2, isolation=Isolation.READ_COMMITTED)
+    given = Delivery(tp=0, offset=ACCEPTED, value=100 + ACCEPTED, count=1)
+    begun = 2 * S + S // 9 + later
+    made.ops.append(Op(process=9, f="acquire", invoke=begun, complete=begun + S // 50, mops=[given]))
+    made.ops.sort(key=lambda op: op.invoke)
+    assert found(verdict(made, (*RIGHT, letter(ACCEPTED)), events=killed(S // 2))) == classes
 
 
 def test_a_renewal_of_an_earlier_delivery_says_nothing_of_the_one_that_was_accepted() -> None:

@@ -90,7 +90,12 @@ def _accepted(history: History, record: Record) -> bool:
         ]
         later = [d["complete_ns"] for d in rows_of(history.deliveries, record) if d["process"] == process]
         later = [ns for ns in later if ns > since]
-        if not any(since <= ns < min(later, default=OPEN) for ns in renewals):
+        overlapping = [
+            d
+            for d in rows_of(history.deliveries, record)
+            if d["complete_ns"] >= own[-1]["since_ns"] and d["since_ns"] <= said["complete_ns"]
+        ]
+        if len(overlapping) == 1 and not any(since <= ns < min(later, default=OPEN) for ns in renewals):
             return True
     return False
 
