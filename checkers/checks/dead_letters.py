@@ -7,7 +7,7 @@ may be missing, or stand twice, where something was disturbed. It is always of a
 KIP-1191.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -89,11 +89,13 @@ class LostLetter(LetterFinding):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfAccepted(LetterFinding):
-    """A record that was accepted, by `said`, and has a letter. deliveries: all that are on record; limit: how
-    often it may be delivered, lock_ns: how long it is held."""
+    """A record that was accepted, by `said`, and has a letter. deliveries: all that are on record; rejected:
+    what may have rejected it, each with the delivery that it is about; limit: how often it may be delivered,
+    lock_ns: how long it is held."""
 
     said: Said
     deliveries: Sequence[Delivery]
+    rejected: Sequence[tuple[Said, Delivery]]
     limit: int
     lock_ns: int
 
@@ -198,6 +200,7 @@ def _written(
             letters=letters,
             said=said,
             deliveries=tuple(life.deliveries),
+            rejected=tuple(_rejections(life)),
             limit=groups.most,
             lock_ns=groups.lock_ns,
         )
@@ -237,6 +240,14 @@ def _accepted(life: Life, groups: RunShareGroups) -> Said | None:
             ):
                 return said
     return None
+
+
+def _rejections(life: Life) -> Iterator[tuple[Said, Delivery]]:
+    """What may have rejected a record, and the delivery that each is about."""
+    for said in life.said:
+        held = life.held(said)
+        if said.kind is Acknowledgement.REJECT and said.outcome is not Outcome.FAIL and held is not None:
+            yield said, held
 
 
 def _may_be(kind: Acknowledgement, life: Life) -> bool:
