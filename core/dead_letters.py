@@ -1,5 +1,6 @@
 """Dead-letter queues of share groups (KIP-1191): Kafka's names, and what a history says of a letter."""
 
+from collections.abc import Mapping
 from typing import Final
 
 from core.capabilities import DeadLetter
@@ -12,6 +13,14 @@ COPIED: Final = "errors.deadletterqueue.copy.record.enable"
 """Settings of a group: its queue, and whether a letter has the key and the value of its record."""
 ENABLED: Final = "errors.deadletterqueue.group.enable"
 """Setting of a topic: brokers may write letters to it."""
+QUEUE: Final[Mapping[str, str]] = {
+    "cleanup.policy": "delete",
+    "retention.ms": "-1",
+    "retention.bytes": "-1",
+    "max.message.bytes": "10485760",
+    ENABLED: "true",
+}
+"""Settings of a queue, which keeps every letter: one is larger than its record, by its headers."""
 HEADER: Final = "__dlq.errors."
 """How the names of a letter's headers begin: topic, partition, offset, group, delivery.count, message."""
 

@@ -27,8 +27,8 @@ BUG: Final = KnownBug(
 A share partition acquires the offsets of transaction markers like those of records, and counts their
 deliveries. The client skips them, and acknowledges them as gaps, together with the records around them. Where
 it does not get to (it is closed, its lock ends, its connection breaks), they become available again, come to
-the delivery limit, and the leader writes a dead letter of each: without a key, with the bytes of the marker
-as its value where `errors.deadletterqueue.copy.record.enable` is set.""",
+the delivery limit, and the leader writes a dead letter of each, with the key and the value of the marker
+where `errors.deadletterqueue.copy.record.enable` is set.""",
     evidence="A dead letter names an offset at which the final reads show no record, and a node's log has the"
     " marker of a transaction.",
     anomalies=(PHANTOM,),

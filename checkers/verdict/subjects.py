@@ -108,7 +108,7 @@ SUBJECTS: Final[Mapping[str, tuple[str, Callable[[Held], bool]]]] = {
     "offsets": ("no offset was committed or asked for", lambda held: held.committed_offset),
     "groups": ("no member of a group was given a record", lambda held: held.group_read),
     "shares": ("no share group delivered a record", lambda held: held.shared),
-    "dead letters": ("no share group has a dead-letter queue", lambda held: held.dead_lettered),
+    "dead letters": ("no dead-letter queue of a share group was read", lambda held: held.dead_lettered),
     "copies": ("no member of a group produces", lambda held: held.copied),
     "applications": (
         "no application copied several records of one partition to one",

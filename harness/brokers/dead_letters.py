@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import Final
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as Place
 
 from core.capabilities import DeadLetter
@@ -24,7 +24,7 @@ def read(args: Mapping[str, object], topic: str) -> Sequence[DeadLetter]:
 
     Raises: ClusterError, where that takes longer than a minute, or a record there is no letter.
     """
-    own = {"group.id": "inquest-dead-letters", "enable.auto.commit": False, "enable.partition.eof": False}
+    own = {"group.id": "inquest-dead-letters", "enable.auto.commit": False, "enable.partition.eof": True}
     with closing(Consumer({**args, **own})) as consumer:
         try:
             return [*_letters(consumer, topic)]
@@ -34,24 +34,22 @@ def read(args: Mapping[str, object], topic: str) -> Sequence[DeadLetter]:
 
 def _letters(consumer: Consumer, topic: str) -> Iterator[DeadLetter]:
     until = time.monotonic() + READ_S
-    partitions = consumer.list_topics(topic, ASK_S).topics[topic].partitions
-    ends = {number: _end(consumer, Place(topic, number)) for number in sorted(partitions)}
-    for number, end in ends.items():
+    queue = consumer.list_topics(topic, ASK_S).topics[topic]
+    if queue.error is not None or not queue.partitions:
+        raise ClusterError(f"the dead letters in {topic} could not be read: {queue.error or 'no partition'}")
+    for number in sorted(queue.partitions):
         consumer.assign([Place(topic, number, OFFSET_BEGINNING)])
-        at: int = -1 if end else end
-        while at < end - 1:
+        ended = False
+        while not ended:
             if time.monotonic() > until:
                 raise ClusterError(f"the dead letters in {topic} could not be read within {READ_S:.0f} s")
             for message in consumer.consume(POLLED, timeout=POLL_S):
-                if (error := message.error()) is not None:
+                if (error := message.error()) is None:
+                    yield _letter(TopicPartition(topic, number), message.offset() or 0, message)
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    ended = True
+                else:
                     raise KafkaException(error)
-                at = message.offset() or 0
-                if at < end:
-                    yield _letter(TopicPartition(topic, number), at, message)
-
-
-def _end(consumer: Consumer, place: Place) -> int:
-    return int(consumer.get_watermark_offsets(place, ASK_S)[1])
 
 
 def _letter(tp: TopicPartition, offset: int, message: Message) -> DeadLetter:

@@ -271,9 +271,9 @@ REPRODUCTIONS = {
         shows=frozenset([LETTER_OF_ACCEPTED]),
     ),
     "letters-of-markers": Reproduction(
-        title="Members leave with what they hold: a dead-letter queue has the marker of a transaction.",
-        bad="two members leave, one after the other",
-        good="the first member accepts the record",
+        title="A transaction commits behind a record that was accepted: its marker gets a dead letter.",
+        bad="the transaction commits when its record is accepted: the marker is given out alone",
+        good="it commits first: the record and the marker are given out together",
         versions=("4.4.0", "4.4.0"),
         play=of_markers,
         label="letters-of-markers",

@@ -2,6 +2,7 @@
 once all clients have ended."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Final
 
 from core import dead_letters
 from core.capabilities import SharesGroups
@@ -11,13 +12,17 @@ from core.op import TopicPartition
 from harness.run.planning import RunPlan
 from history.events import DeadLettersListed, Event, ShareOffsetsListed
 
+SAFETY: Final = ("min.insync.replicas", "unclean.leader.election.enable")
+"""What a dead-letter queue has of the settings of the run's data."""
+
 
 async def configure(cluster: Cluster, plan: RunPlan) -> None:
     """Make their dead-letter queues, and configure them. Raises: ClusterError, ConfigError."""
     if not (groups := plan.workload.share_groups(plan.config)):
         return
     assert isinstance(cluster, SharesGroups), "its backend says that it has share groups"
-    settings = plan.config.settings_of_topics() | {dead_letters.ENABLED: "true"}
+    data = plan.config.settings_of_topics()
+    settings = {**{name: data[name] for name in SAFETY}, **dead_letters.QUEUE}
     for queue in queues(plan):
         await cluster.create_topic(queue, plan.config.partitions, plan.config.replication_factor, settings)
     await cluster.configure_groups(groups)

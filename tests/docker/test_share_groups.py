@@ -6,6 +6,7 @@ from confluent_kafka import Producer
 from core import dead_letters
 from core.capabilities import DeadLetter
 from core.client_settings import SessionSpec
+from core.errors import ClusterError
 from core.op import Acknowledgement, Isolation, Outcome, TopicPartition
 from core.runtime import run_blocking
 from core.session import AcquiredRecord
@@ -70,6 +71,8 @@ def test_a_rejected_record_is_in_the_dead_letter_queue_with_its_copy(cluster: Co
     run_blocking(cluster.create_topic(topic, 1, 3, {}))
     run_blocking(cluster.create_topic(queue, 1, 3, {dead_letters.ENABLED: "true"}))
     assert run_blocking(cluster.dead_letters(queue)) == []
+    with pytest.raises(ClusterError, match=r"dead letters in dlq\.shared-none could not be read"):
+        run_blocking(cluster.dead_letters("dlq.shared-none"))
     settings = {"share.auto.offset.reset": "earliest", dead_letters.TOPIC: queue, dead_letters.COPIED: "true"}
     run_blocking(cluster.configure_groups({group: settings}))
     args = cluster.endpoint().args

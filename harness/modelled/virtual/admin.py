@@ -75,7 +75,7 @@ class Administered(ABC):
         """
         known = dict(self.config.settings_of_topics())
         if self.settings.share_letters:
-            known[dead_letters.ENABLED] = "true"
+            known = {**dead_letters.QUEUE, **known}
         for name, value in settings.items():
             if known.get(name) != value:
                 raise ClusterError(

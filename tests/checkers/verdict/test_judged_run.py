@@ -75,7 +75,7 @@ def test_a_clean_run_is_valid_and_every_check_says_so(tmp_path: Path) -> None:
     idle = {name: c.why for name, c in verdict.checks.items() if c.status == "unasked"}
     assert idle == {
         "share-groups": "nothing to judge: no share group delivered a record",
-        "dead-letters": "nothing to judge: no share group has a dead-letter queue",
+        "dead-letters": "nothing to judge: no dead-letter queue of a share group was read",
         "compaction": "nothing to judge: compaction removed no committed record",
         "atomicity": "nothing to judge: no transaction sent a record",
         "poll-order": "nothing to judge: no client was given a record before the final reads",

@@ -107,7 +107,7 @@ class FormerLeaderLettersTest {
         assertEquals(leaderMoves ? List.of() : List.of(LETTER), letters);
     }
 
-    /** The leader stays. Where it cannot store that it archives the record, the next leader delivers the record again. */
+    /** The leader stays. Where it cannot store that it archives the record, the record is still to be delivered. */
     @ParameterizedTest
     @ValueSource(booleans = {false, true})
     void aLetterIsWrittenOnlyOfWhatIsStored(boolean isStored) {
