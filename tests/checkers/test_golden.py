@@ -82,8 +82,8 @@ def test_a_key_that_came_back_is_shown_with_the_record_that_was_deleted() -> Non
     assert [(shown.what, shown.offset) for shown in found.records] == [(What.SEND, 2), (What.READ, 0)]
 
 
-OF_EVENTS = ("node-died",)
-"""Classes that no row shows: their cases are made of events (`test_incidents`)."""
+OF_EVENTS = ("node-died", *anomalies.LETTERS)
+"""Classes that no row shows: their cases are made of events (`test_incidents`, `test_dead_letters`)."""
 
 
 @pytest.mark.parametrize("kind", ["hit", "near miss", "indeterminate"])

@@ -66,7 +66,7 @@ def node_settings(
         folder=folder,
         era=of_model.era,
         mutant=of_model.mutant,
-        model=NodeSettings.numbers(settings),
+        model=NodeSettings.values(settings),
         bind=bind,
         wall_ms=wall_ms,
     )

@@ -69,14 +69,14 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
     folder: str
     era: str
     mutant: str = ""
-    model: Mapping[str, int | float | bool] = {}
+    model: Mapping[str, int | float | bool | str] = {}
     bind: str = "127.0.0.1"
     wall_ms: int = 0
     powerless: bool = False
     cuts: tuple[Cut, ...] = ()
 
     @staticmethod
-    def numbers(settings: Settings) -> dict[str, int | float | bool]:
+    def values(settings: Settings) -> dict[str, int | float | bool | str]:
         """What `model` holds of settings."""
         return {f.name: getattr(settings, f.name) for f in fields(settings) if f.name not in ("era", "bugs")}
 

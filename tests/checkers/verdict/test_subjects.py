@@ -1,6 +1,6 @@
 """What a run has to hold, at the least, for a check to be asked; and what does not suffice."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from checkers.engine.check import Tally
 from checkers.verdict.subjects import SUBJECTS, Held
 from core.config import Application, RunConfig
 from core.op import Acknowledgement, Isolation, Outcome, Phase
+from history.events import DeadLettersListed, Event
 from history.reader import load
 from tests.checkers.found import check_tables
 from tests.histories.built import Bound, Built, Commit, Delivery, Mop, Op, Process, Read, Said, Send
@@ -69,6 +70,10 @@ LEAST: Mapping[str, tuple[Built, Built]] = {
         made([did(Delivery(tp=0, offset=0, value=0))], {1: MEMBER}),
         made([did(READ, Said(tp=0, offset=0, kind=Acknowledgement.ACCEPT))], {1: MEMBER}),
     ),
+    "dead letters": (
+        made([did(Delivery(tp=0, offset=0, value=0))], {1: MEMBER}),
+        made([did(READ, Said(tp=0, offset=0, kind=Acknowledgement.ACCEPT))], {1: MEMBER}),
+    ),
     "copies": (made([], {1: COPIER}), made([], {1: MEMBER, 2: Process(group=0, isolation=Isolation(-1))})),
     "applications": (
         replace(made([did(*copies(0, 1))], {1: COPIER}), bounds=[WHOLE]),
@@ -82,12 +87,16 @@ LEAST: Mapping[str, tuple[Built, Built]] = {
 """Subject -> a history that holds it and hardly more, and one that all but holds it."""
 
 
-def held(folder: Path, built: Built) -> set[str]:
+LISTED: Mapping[str, Sequence[Event]] = {"dead letters": [DeadLettersListed(ns=9, rows=())]}
+"""Subject -> the events that either history has."""
+
+
+def held(folder: Path, built: Built, events: Sequence[Event] = ()) -> set[str]:
     acknowledged = sum(send.offset >= 0 for _, send in built.sends())
     tables = built.tables()
     parts = check_tables(tables, portable=False, config=COMPACTED).parts
     parts |= check_tables(tables, portable=False, config=APPLIED).parts
-    what = Held(load(write_run(folder, tables)), Tally(acknowledged=acknowledged, parts=parts))
+    what = Held(load(write_run(folder, tables, events=events)), Tally(acknowledged=acknowledged, parts=parts))
     return {name for name, (_, has) in SUBJECTS.items() if has(what)}
 
 
@@ -98,5 +107,6 @@ def test_each_subject_is_of_some_check() -> None:
 @pytest.mark.parametrize("subject", LEAST)
 def test_what_suffices_and_what_does_not(tmp_path: Path, subject: str) -> None:
     least, less = LEAST[subject]
-    assert subject in held(tmp_path / "least", least)
-    assert subject not in held(tmp_path / "less", less)
+    events = LISTED.get(subject, ())
+    assert subject in held(tmp_path / "least", least, events)
+    assert subject not in held(tmp_path / "less", less, events)
