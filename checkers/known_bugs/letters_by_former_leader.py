@@ -1,5 +1,6 @@
 """A leader writes dead letters though it could not store that their records are archived."""
 
+from collections import defaultdict
 from typing import Final
 
 from checkers.checks.dead_letters import ACCEPTED, OfAccepted
@@ -7,8 +8,9 @@ from checkers.engine.share_groups import Letter
 from checkers.known_bugs.bug import KnownBug
 from checkers.known_bugs.labelled_run import LabelledRun
 from checkers.known_bugs.transaction_fates import Suspicion
-from checkers.logs.accept_share import lacking
+from checkers.logs.accept_share import Key, lacking
 from core.cluster import SHARE_STATE_TOPIC
+from history.evidence import Evidence
 from model.share.record_states import RecordState
 
 TICK_NS: Final = 1_000_000_000
@@ -33,20 +35,32 @@ def lock_ended(run: LabelledRun, finding: OfAccepted, letter: Letter) -> bool:
 def archiving_ns(run: LabelledRun, finding: OfAccepted) -> list[int] | None:
     """When records of `__share_group_state` say that the record is to be archived; None = one that does may
     be missing."""
-    evidence, group = run.evidence, run.history.group(finding.key[1])
+    if (stored := run.evidence.once(_archiving)) is None:
+        return None
+    tp, group = run.partition(finding.key[0]), run.history.group(finding.key[1])
+    topics = run.evidence.topics
+    return [
+        run.ns_of(ms)
+        for (of_group, topic, number), batches in stored.items()
+        if (of_group, topics.get(topic), number) == (group, tp.topic, tp.partition)
+        for first, last, ms in batches
+        if first <= finding.key[2] <= last
+    ]
+
+
+def _archiving(evidence: Evidence) -> dict[Key, list[tuple[int, int, int]]] | None:
+    """What is to be archived, by share partition: first and last offset, and when that was stored (ms); None
+    = a record that says so may be missing."""
     if lacking(evidence):
         return None
-    tp = run.partition(finding.key[0])
-    logs = (one for one in evidence.partitions() if one.topic == SHARE_STATE_TOPIC)
-    return [
-        run.ns_of(row["timestamp"])
-        for log in logs
-        for row in evidence.of("share_log", log).to_pylist()
-        if (row["group"], evidence.topics.get(row["shared_topic"])) == (group, tp.topic)
-        and row["shared_partition"] == tp.partition
-        for batch in row["states"] or ()
-        if batch["state"] == RecordState.ARCHIVING and batch["first"] <= finding.key[2] <= batch["last"]
-    ]
+    found: dict[Key, list[tuple[int, int, int]]] = defaultdict(list)
+    for log in evidence.partitions():
+        for row in evidence.of("share_log", log).to_pylist() if log.topic == SHARE_STATE_TOPIC else ():
+            key = row["group"], row["shared_topic"], row["shared_partition"]
+            for batch in row["states"] or ():
+                if batch["state"] == RecordState.ARCHIVING:
+                    found[key].append((batch["first"], batch["last"], row["timestamp"]))
+    return found
 
 
 BUG: Final = KnownBug(

@@ -310,7 +310,7 @@ def judge_letters(performed: PerformedLetters, shows: Set[str], good: bool) -> S
         if offset in offsets
     ]
     if not wrong:
-        text = f"{len(performed.letters)} dead letters, each of a record that was given up"
+        text = "the dead-letter queue has no letter of an accepted record, and none of a marker"
         return ScheduleRun(shows=Shows.CLEAN, text=text)
     text = "; ".join(_named([sentence for _, sentence in wrong]))
     return ScheduleRun(shows=_as_said({name for name, _ in wrong}, shows, good), text=text)

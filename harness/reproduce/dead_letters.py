@@ -10,6 +10,7 @@ from core.client_settings import SessionSpec
 from core.dead_letters import COPIED, ENABLED
 from core.dead_letters import TOPIC as QUEUE
 from core.op import Acknowledgement, Isolation, Outcome, TopicPartition
+from core.presets import SHARE_LIMIT
 from core.runtime import run_blocking
 from core.session import AcquiredRecord
 from harness.clients.librdkafka.session import KafkaSession
@@ -18,17 +19,7 @@ from harness.reproduce.cluster import STEP_S, NotReached
 from harness.reproduce.library_producer import LibraryProducer, PlainProducer
 from harness.reproduce.stage import FiveBrokers
 
-LIMIT: Final = 2
-SHARING: Final = {
-    "group.share.delivery.count.limit": f"{LIMIT}",
-    "group.share.min.record.lock.duration.ms": "1000",
-    "group.share.min.session.timeout.ms": "3000",
-    "group.share.session.timeout.ms": "6000",
-    "group.share.min.heartbeat.interval.ms": "500",
-    "group.share.heartbeat.interval.ms": "1000",
-    "share.coordinator.state.topic.num.partitions": "5",
-}
-"""Of brokers. Five partitions of the coordinators' log are quickly there."""
+LIMIT: Final = int(SHARE_LIMIT["group.share.delivery.count.limit"])
 LOCK_S: Final = 12.0
 """Long enough for an election, and for another member to join and to be given the record."""
 BRIEF_S: Final = 2.0

@@ -12,6 +12,7 @@ from checkers.checks.durability import LOST
 from checkers.checks.isolation import ABORTED
 from checkers.checks.send_order import BETWEEN_OPS as DISORDER
 from checkers.checks.uniqueness import DUPLICATE
+from core.presets import SHARE_LIMIT
 from harness.reproduce.aborted_index import skipping_index
 from harness.reproduce.coordinators import (
     PerformedCommit,
@@ -22,7 +23,7 @@ from harness.reproduce.coordinators import (
     uncommitted_abort,
     uncommitted_partition,
 )
-from harness.reproduce.dead_letters import SHARING, PerformedLetters, by_former_leader, of_markers
+from harness.reproduce.dead_letters import PerformedLetters, by_former_leader, of_markers
 from harness.reproduce.deleted_topics import PerformedDeletion, survives
 from harness.reproduce.late_requests import PerformedEndings, doubted_end, late_end, late_marker
 from harness.reproduce.lost_directory import PerformedWait, waits
@@ -267,7 +268,7 @@ REPRODUCTIONS = {
         versions=("4.4.0", "4.4.0"),
         play=by_former_leader,
         label="letters-by-former-leader",
-        settings=(SHARING, SHARING),
+        settings=(SHARE_LIMIT, SHARE_LIMIT),
         shows=frozenset([LETTER_OF_ACCEPTED]),
     ),
     "letters-of-markers": Reproduction(
@@ -277,7 +278,7 @@ REPRODUCTIONS = {
         versions=("4.4.0", "4.4.0"),
         play=of_markers,
         label="letters-of-markers",
-        settings=(SHARING, SHARING),
+        settings=(SHARE_LIMIT, SHARE_LIMIT),
         shows=frozenset([LETTER_OF_NOTHING]),
     ),
     "librdkafka-4953": Reproduction(
