@@ -129,6 +129,7 @@ class Page:
         self._session = browser.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
+        self.call("Page.setLifecycleEventsEnabled", enabled=True)
         self.resize(width)
         self.media(scheme)
         self.call("Emulation.setScriptExecutionDisabled", value=not script)
@@ -136,10 +137,24 @@ class Page:
         self._load("Page.navigate", url=path.as_uri())
 
     def _load(self, method: str, **params: Any) -> None:
-        """A command that loads a document. The answer to it may come while the old one still stands."""
+        """A command that loads a document.
+
+        Its answer may come while the old document still stands, and an event of that one (or of about:blank)
+        after the answer: a document is known by its loader.
+        """
+        old = self.call("Page.getFrameTree")["frameTree"]["frame"]
         before = len(self._browser.events)
-        self.call(method, **params)
-        self._browser.wait(self._mine("Page.loadEventFired"), since=before)
+        new = self.call(method, **params).get("loaderId")
+        is_mine = self._mine("Page.lifecycleEvent")
+
+        def loaded(event: Json) -> bool:
+            if not is_mine(event) or event["params"]["frameId"] != old["id"]:
+                return False
+            loader: str = event["params"]["loaderId"]
+            is_new = loader == new if new else loader != old["loaderId"]
+            return is_new and bool(event["params"]["name"] == "load")
+
+        self._browser.wait(loaded, since=before)
         if self._script:
             self.until("document.documentElement.dataset.ready !== undefined")
 
