@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from checkers.allowed import Answer, Ground, truncated, unless_truncated
-from checkers.checks.share_groups import passed
+from checkers.checks.share_groups import doubt_unlisted, passed
 from checkers.engine.check import AnomalyClass, Check, Tally, WholeRun
 from checkers.engine.findings import FINAL, RU, Finding, PartitionResult, Variant, at
 from checkers.engine.partition_view import KernelView
@@ -286,8 +286,9 @@ def _join(run: WholeRun, tally: Tally) -> None:
     if why := lost_letters(run.events):
         tally.doubt(NAME, 1, why)
     elif groups is not None and groups.letters is not None:
-        astray = len(groups.letters.get(-1, {}))
-        tally.doubt(NAME, astray, "{number} dead letters are of partitions that the run does not have")
+        astray = sum(map(len, groups.letters.get(-1, {}).values()))
+        tally.doubt(NAME, astray, "dead letters of partitions that the run does not have: {number}")
+        doubt_unlisted(NAME, run, tally)
 
 
 def written_once(ground: Ground, variant: str) -> Answer:

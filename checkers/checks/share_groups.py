@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from checkers.allowed import never, unless_truncated
-from checkers.engine.check import AnomalyClass, Check
+from checkers.engine.check import AnomalyClass, Check, Tally, WholeRun
 from checkers.engine.findings import FAIL, FINAL, RC, Finding, PartitionResult, Shown, What, at
 from checkers.engine.partition_view import KernelView
 from checkers.engine.share_groups import Delivery, Life, RunShareGroups, Said
@@ -23,6 +23,7 @@ from core.op import Acknowledgement, Outcome
 from history.reader import History
 from history.tables import OPEN
 
+NAME: Final = "share-groups"
 REDELIVERY: Final = "share-redelivery"
 TWO_HOLDERS: Final = "share-two-holders"
 SKIP: Final = "share-skip"
@@ -283,6 +284,17 @@ def _skipped(
         result.add(SKIP, [found], p.known.windows.ever(p.tp, *OF_SHARES))
 
 
+def _join(run: WholeRun, tally: Tally) -> None:
+    doubt_unlisted(NAME, run, tally)
+
+
+def doubt_unlisted(check: str, run: WholeRun, tally: Tally) -> None:
+    """Partitions where it is not on record what the group has passed."""
+    if (groups := run.known.share) is not None:
+        why = "up to where the share group is done with {where} is not known"
+        tally.doubt(check, len(groups.unlisted), why, tps=groups.unlisted)
+
+
 def passed(p: KernelView, start: int) -> Iterator[tuple[int, int]]:
     """Offsets below the start offset of a group at which there are records of the run, with a read of each;
     none where records may have been removed."""
@@ -346,5 +358,6 @@ CHECK = Check(
         ),
     },
     kernel=_kernel,
+    join=_join,
     subject="shares",
 )

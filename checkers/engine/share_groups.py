@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from checkers.windows import FOREVER, SLACK_NS, Span, Windows
 from core.config import RunConfig
-from core.op import Acknowledgement, Outcome
+from core.op import GONE_MARK, Acknowledgement, Outcome
 from history.columns import Columns, by_tp
 from history.events import (
     DeadLettersListed,
@@ -129,17 +129,19 @@ class RunShareGroups:
 
     groups: those that gave a record to a member, or were answered by one. deliveries, acknowledgements: rows
     of each partition. starts: by partition the offset below which its only share group is done, where that is
-    on record. disturbed: when a lock may have been lost, or a count begun again. replaced: by partition, when
-    a leader that was replaced may not have heard of it, in order. ended: process -> when it ended, of members
-    of the group of that number. lock_ns, most: how long a member may hold a record, and how often one is
-    delivered at most. letters: by partition and offset, what the dead-letter queue of the only share group
-    has of the record there; None = it has none, or what it holds is not on record.
+    on record. unlisted: partitions where the group has stored an end, and that is not. disturbed:
+    when a lock may have been lost, or a count begun again. replaced: by partition, when a leader that was
+    replaced may not have heard of it, in order. ended: process -> when it ended, of members of the group of
+    that number. lock_ns, most: how long a member may hold a record, and how often one is delivered at most.
+    letters: by partition and offset, what the dead-letter queue of the only share group has of the record
+    there; None = it has none, or what it holds is not on record.
     """
 
     groups: Sequence[int]
     deliveries: Mapping[int, Columns]
     acknowledgements: Mapping[int, Columns]
     starts: Mapping[int, int]
+    unlisted: Sequence[int]
     disturbed: Windows
     replaced: Mapping[int, Sequence[Replaced]]
     ended: Mapping[int, tuple[int, int]]
@@ -208,11 +210,14 @@ def share_groups(
     replaced = {tp: _replaced(f"{topic}-{number}", looks) for tp, (topic, number) in named.items()}
     ends = zip(*(process[name].tolist() for name in ("process", "group", "end_ns")), strict=True)
     given = [tables[name]["group"].unique().to_pylist() for name in ("deliveries", "acknowledgements")]
+    acknowledgements = dict(by_tp(tables["acknowledgements"]))
+    starts = _starts(named, events)
     return RunShareGroups(
         groups=sorted({*chain(*given)}),
         deliveries=dict(by_tp(tables["deliveries"])),
-        acknowledgements=dict(by_tp(tables["acknowledgements"])),
-        starts=_starts(named, events),
+        acknowledgements=acknowledgements,
+        starts=starts,
+        unlisted=[*_unlisted(named, events, acknowledgements, starts)],
         disturbed=Windows.of([*_disturbed(events, looks), *(one[:2] for one in chain(*replaced.values()))]),
         replaced=replaced,
         ended={one: (group, end) for one, group, end in ends if group >= 0},
@@ -228,6 +233,22 @@ def _starts(named: Mapping[int, tuple[str, int]], events: Sequence[Event]) -> di
         return {}
     offsets = {(topic, number): offset for _, topic, number, offset in rows}
     return {tp: offsets[name] for tp, name in named.items() if name in offsets}
+
+
+def _unlisted(
+    named: Mapping[int, tuple[str, int]],
+    events: Sequence[Event],
+    acknowledgements: Mapping[int, Columns],
+    starts: Mapping[int, int],
+) -> Iterator[int]:
+    """Partitions that a listing lacks (its coordinator did not answer), though the group has stored something
+    of them: before that, no coordinator has a start offset."""
+    if not any(isinstance(event, ShareOffsetsListed) for event in events):
+        return
+    for tp, rows in sorted(acknowledgements.items()):
+        stored = (rows["kind"] != Acknowledgement.RENEW) & (rows["outcome"] == Outcome.OK)
+        if tp not in starts and stored.any() and GONE_MARK not in named[tp][0]:
+            yield tp
 
 
 def _letters(

@@ -73,13 +73,13 @@ def verdict(
     made: Built,
     letters: Sequence[Row] = RIGHT,
     *,
-    start: int = LAST + 1,
+    start: int | None = LAST + 1,
     why: str = "",
     events: Sequence[Event] = (),
 ) -> Verdict:
-    """start: below which offset the group is done."""
+    """start: below which offset the group is done, None = no coordinator said."""
     listed: list[Event] = [
-        ShareOffsetsListed(ns=90 * S, rows=(("g", "x", 0, start),)),
+        ShareOffsetsListed(ns=90 * S, rows=(("g", "x", 0, start),) if start is not None else ()),
         DeadLettersListed(ns=91 * S, rows=tuple(letters), why=why),
     ]
     names = {"f": F, "error": ["E"], "group": ["g"], "txn_id": []}
@@ -229,7 +229,20 @@ def test_a_queue_that_could_not_be_read_leaves_the_check_open() -> None:
 def test_a_letter_of_another_partition_leaves_the_check_open() -> None:
     of = verdict(built(), (*RIGHT, ("g", "y", 0, 1, 2, HEADERS_ONLY, 0, 9, 0)))
     assert found(of) == set()
-    assert of.checks["dead-letters"].doubts == ["1 dead letters are of partitions that the run does not have"]
+    assert of.checks["dead-letters"].doubts == ["dead letters of partitions that the run does not have: 1"]
+
+
+@pytest.mark.parametrize(("outcome", "known"), [(Outcome.OK, False), (Outcome.INFO, True)])
+def test_a_partition_whose_coordinator_did_not_answer_is_open_where_it_stored_something(
+    outcome: Outcome, known: bool
+) -> None:
+    """A coordinator has no start offset of a partition before it has stored something of it."""
+    only = built({ACCEPTED: (Acknowledgement.ACCEPT,)}, outcome)
+    of = verdict(only, (), start=None)
+    assert found(of) == set()
+    why = [] if known else ["up to where the share group is done with x-0 is not known"]
+    assert of.checks["dead-letters"].doubts == why
+    assert of.checks["share-groups"].doubts == why
 
 
 def test_a_group_without_a_queue_is_not_asked() -> None:
