@@ -210,7 +210,7 @@ MODEL = "model"
 def generated() -> dict[str, str]:
     """File of docs/ → its content."""
     made = {name: make() for name, make in FILES.items()}
-    return made | {f"{MODEL}/{name}": content for name, content in pages().items()}
+    return made | {f"{MODEL}/{name}": content for name, content in pages(mechanisms.compared()).items()}
 
 
 if __name__ == "__main__":

@@ -286,6 +286,11 @@ def _column(stage: type[ClusterStage], name: str) -> tuple[str, Column | None, s
     raise KeyError(name)
 
 
+def hidden_columns(scenario: AnyScenario, stage: type[ClusterStage]) -> tuple[str, ...]:
+    """Headings of a table whose cells no request tells: they are not compared."""
+    return tuple(heading for heading, name in scenario.columns.items() if _column(stage, name)[1] is None)
+
+
 def row(scenario: AnyScenario, stage: type[ClusterStage], s: ClusterStage) -> tuple[str, ...]:
     """The cells now. Raises: KeyError, for a column that is unreadable."""
     s.flow()

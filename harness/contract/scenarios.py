@@ -8,13 +8,14 @@ where its table is right for that version, by the model (`applies`); else it tel
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any, Final, NamedTuple
 
 from core.errors import UsageError
-from harness.contract.cells import HIDDEN, Aliases, row
+from harness.contract.cells import HIDDEN, Aliases, hidden_columns, row
 from harness.contract.differences import known_cells, without_known
 from harness.contract.stage import PACE
-from harness.contract.versions import Version
+from harness.contract.versions import Version, version_of
 from harness.processes.waiting import NotYet
 from scenarios.drivers.cluster import ClusterStage, lone
 from scenarios.framework import AnyScenario, cell
@@ -95,6 +96,19 @@ def applies(scenario: AnyScenario, version: Version) -> bool:
     except AssertionError:  # a driver's: what the step waits for does not happen
         return False
     return True
+
+
+@cache
+def compared_tables(kafka: str) -> Mapping[str, tuple[str, ...]]:
+    """Scenarios that are compared with brokers of a version of Kafka → headings of their tables that are
+    not. Raises: UsageError, for a version that is too old, and for what is none."""
+    version = version_of(kafka)
+    those = {name: SCENARIOS[name] for name in PLAYED}
+    return {
+        name: hidden_columns(one, type(stage_of(one, version)))
+        for name, one in those.items()
+        if applies(one, version)
+    }
 
 
 def play_all(
