@@ -36,6 +36,9 @@ SHORT: Final = short_settings()
 """Short names for settings in sections (`core.systems.System.short`)."""
 S = TypeVar("S", bound=Section)
 
+AUTOMATIC: Final = ("automatic", "automatic-beside")
+"""Values of `commit` with which clients commit automatically what they were given."""
+
 
 class _Named(BaseModel):
     """What a run is called by."""
@@ -147,10 +150,13 @@ class RunConfig(_Sectioned):
     idempotent: bool = True
     isolation: Isolation = Isolation.READ_COMMITTED
     """Of the consumers during the run; final reads use both levels."""
-    commit: Literal["transaction", "without-rewind", "after", "before", "automatic"] = "transaction"
+    commit: Literal[
+        "transaction", "without-rewind", "beside", "automatic-beside", "after", "before", "automatic"
+    ] = "transaction"
     """When a copier commits its input offsets: in the transaction of its output, after whose abort it goes
-    back, or (without-rewind) reads on; or outside of it, after or before it produced, or when its client does
-    so automatically."""
+    back, or (without-rewind) reads on. Beside that transaction: by hand before it ends, or (automatic-beside)
+    when its client does so automatically; after an abort it reads on. Or without a transaction: after or
+    before it produced, or when its client does so automatically."""
     transaction_partitions: int = Field(default=4, ge=1, le=1000)
     """Most partitions of one transaction of the workload `transactions`."""
     sink: Literal["plain", "unique-id", "offset-in-transaction", "optimistic-lock"] = "unique-id"
@@ -233,7 +239,12 @@ class RunConfig(_Sectioned):
     def repeats(self) -> bool:
         """A record may be processed again that was processed before: its offset is committed only then, or
         not waited for."""
-        return self.commit in ("after", "automatic") or self.isolation is Isolation.READ_UNCOMMITTED
+        return self.commit in ("after", *AUTOMATIC) or self.isolation is Isolation.READ_UNCOMMITTED
+
+    @property
+    def rewinds(self) -> bool:
+        """After an aborted transaction a client goes back to what it had read in it, as it has to."""
+        return self.commit not in ("without-rewind", "beside", "automatic-beside")
 
     @property
     def final_reads_s(self) -> float:

@@ -123,6 +123,9 @@ PRESETS: dict[str, NamedSettings] = {
         "commit": "without-rewind",
         "expect": ("eos-loss",),
     },
+    # Control. The copies are in a transaction, and their offsets are committed by hand beside it: an abort
+    # takes the copies back, and leaves the offsets.
+    "commit-beside": {"workload": "copier", "nemesis": "none", "commit": "beside", "expect": ("eos-loss",)},
     # Control. A client commits every 5 s what its copier was given: after a crash records are copied again.
     # They are lost where the commit falls between the poll and the copies, which is seldom and permitted.
     "auto-commit": {
@@ -130,6 +133,14 @@ PRESETS: dict[str, NamedSettings] = {
         "nemesis": "client:crash@member",
         "commit": "automatic",
         "expect": ("eos-duplicate",),
+    },
+    # Control. The same beside transactions of the copies: what is aborted is passed all the same, and what
+    # was committed in the last seconds before a crash is copied again.
+    "auto-commit-beside": {
+        "workload": "copier",
+        "nemesis": "client:crash@member",
+        "commit": "automatic-beside",
+        "expect": ("eos-duplicate", "eos-loss"),
     },
     # Control. One replica, acks=all: what the only broker has not flushed is gone with its power.
     "one-replica": {

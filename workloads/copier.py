@@ -3,10 +3,12 @@
 Producers fill the input topic as in `queue`. Copiers (as many as `consumers`, at least two) share one
 group: each op polls the records that are there, produces a copy of each to the partition of the same
 number of the output topic, and adds the offsets after them to the same transaction (`commit`
-"transaction"); after an abort it goes back, but for `commit` "without-rewind". With "after" or "before"
-there is no transaction: the copier commits offsets after the copies were acknowledged (at least once), or
-before it makes them (at most once); with "automatic" its client commits what it was given, now and then
-(neither).
+"transaction"); after an abort it goes back, but for `commit` "without-rewind". With "beside" or
+"automatic-beside" the copies alone are in a transaction: the copier commits offsets by hand before it ends
+that, or its client commits what it was given, now and then; after an abort it reads on, for its offsets are
+committed, or will be. With "after" or "before" there is no transaction: the copier commits offsets after the
+copies were acknowledged (at least once), or before it makes them (at most once); with "automatic" its client
+commits what it was given (neither).
 Copiers leave the group and come back now and then, so that partitions change hands.
 
 Finds: everything `transactions` finds; input records with two copies in committed output
@@ -19,7 +21,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from core.client_settings import SessionSpec
-from core.config import RunConfig
+from core.config import AUTOMATIC, RunConfig
 from core.generator import Planned, Slot, first_contact
 from core.op import CommitOffsets, Copy, Mop, Op, Poll, SendOffsets, Subscribe
 from workloads.specs import fillers, filling, producer, transactional
@@ -31,6 +33,8 @@ GROUP = "copiers"
 COPIERS_MIN = 2
 IN_TRANSACTION = ("transaction", "without-rewind")
 """Ways to commit offsets with the copies."""
+BESIDE = ("beside", "automatic-beside")
+"""Ways to commit offsets beside the transaction of the copies."""
 POLL = Poll(max_records=100, wait_ms=200)
 LIFE = (100, 600)
 """Ops after which a copier leaves and comes back as a new process, drawn uniformly."""
@@ -49,12 +53,11 @@ def plans(config: RunConfig) -> tuple[SessionSpec, ...]:
 
 
 def _copier(config: RunConfig, slot: int) -> SessionSpec:
-    if config.commit in IN_TRANSACTION:
+    if config.commit in (*IN_TRANSACTION, *BESIDE):
         spec = transactional(config, slot, f"copier-{slot}")
     else:
         spec = producer(config, slot)
-    automatic = config.commit == "automatic"
-    return replace(spec, isolation=config.isolation, group=GROUP, auto_commit=automatic)
+    return replace(spec, isolation=config.isolation, group=GROUP, auto_commit=config.commit in AUTOMATIC)
 
 
 def ops(config: RunConfig, spec: SessionSpec, slot: Slot) -> Iterator[Planned]:
@@ -71,9 +74,9 @@ def _copying(config: RunConfig, spec: SessionSpec, slot: Slot) -> Iterator[Plann
         copy = Copy(OUTPUT, slot.values.reserve(POLL.max_records), POLL.max_records)
         mops: dict[str, tuple[Mop, ...]] = {
             **dict.fromkeys(IN_TRANSACTION, (POLL, copy, SendOffsets())),
-            "after": (POLL, copy, CommitOffsets()),
+            **dict.fromkeys(("after", "beside"), (POLL, copy, CommitOffsets())),
             "before": (POLL, CommitOffsets(), copy),
-            "automatic": (POLL, copy),
+            **dict.fromkeys(AUTOMATIC, (POLL, copy)),
         }
         abort = in_transaction and slot.rng.random() < config.abort_share
         yield Planned(0.0, Op(f="copy", mops=mops[config.commit], txn=in_transaction, abort=abort))

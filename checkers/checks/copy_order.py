@@ -18,6 +18,7 @@ from checkers.engine.check import AnomalyClass, Check, Tally, WholeRun
 from checkers.engine.evidence import FetchedRecords, InputRecords, Wanted
 from checkers.engine.findings import Finding, PartitionResult, Runs, Shown, What, offsets_of, runs, sent
 from checkers.engine.partition_view import KernelView, distinct
+from core.config import AUTOMATIC
 from core.keys import INPUT_KEYS
 from history.columns import Array
 from history.reader import History
@@ -215,7 +216,7 @@ def _of_keys(tp: int, every: Disorder, inputs: InputKeys) -> Iterator[CopiedLate
 
 def copied_late(ground: Ground, variant: str) -> Answer:
     """What was made of two inputs of one key stands the other way round."""
-    if ground.commit in ("before", "automatic"):
+    if ground.commit in ("before", "beside", *AUTOMATIC):
         return True, "offsets are committed before the copies are made: a successor may be ahead of a member"
     return truncated(ground, "a successor begins at the committed offset, and repeats all that is behind it")
 

@@ -40,6 +40,7 @@ from checkers.engine.findings import (
     sent,
 )
 from checkers.engine.partition_view import KernelView, among, distinct
+from core.config import AUTOMATIC
 from core.offset_fencing import FENCED
 from history.columns import Array, Columns
 from history.reader import History
@@ -419,9 +420,9 @@ def copied_twice(ground: Ground, variant: str) -> Answer:
         return False, f"the database refuses a row for what it has already ({ground.sink})"
     if ground.commit == "after":
         return True, "offsets are committed separately after the copies: at least once"
-    if ground.commit == "automatic":
+    if ground.commit in AUTOMATIC:
         return (True, "what a client has not yet committed automatically is given again: at least once")
-    if ground.commit == "before":
+    if ground.commit in ("before", "beside"):
         return truncated(ground, "offsets that are committed first are not given again")
     if ground.unfenced:
         return True, f"before Kafka {FENCED} offsets in a transaction are not fenced by generation"
@@ -438,8 +439,10 @@ def copied_never(ground: Ground, variant: str) -> Answer:
         return True, "of an input record this application may make nothing"
     if ground.sink:
         return truncated(ground, "offsets are committed only once the rows are in the database")
-    if ground.commit == "automatic":
+    if ground.commit in AUTOMATIC:
         return True, "automatic commits pass what a member was given, copied or not"
+    if ground.commit == "beside":
+        return True, "offsets are committed beside the transaction of the copies: its abort leaves them"
     if ground.commit == "without-rewind":
         return (True, "after an abort a copier reads on, and commits an offset behind what it had read")
     if ground.commit == "before":
@@ -451,7 +454,7 @@ def copied_never(ground: Ground, variant: str) -> Answer:
 
 def copied_uncommitted(ground: Ground, variant: str) -> Answer:
     """An application has ended, and has not committed the offset behind an input with a committed copy."""
-    if ground.commit in ("after", "automatic"):
+    if ground.commit in ("after", *AUTOMATIC):
         return True, "offsets are committed after the copies are made: a successor makes them again"
     return truncated(
         ground, "an application that has ended has committed behind each input whose output it left"

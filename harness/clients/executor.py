@@ -6,7 +6,8 @@ journals each result as it comes, ends the transaction if the op is one, and dec
 - non-transactional: the records decide. All acknowledged: OK; none sent: FAIL; else INFO. Offsets are
   committed only where all records before them were acknowledged: otherwise the op ends there.
 - transaction: a deliberate abort, a definite error, or an error that asks for an abort → abort; FAIL
-  if the abort is confirmed (then the consumer goes back to where the op began). Otherwise commit.
+  if the abort is confirmed (then the consumer goes back to where the op began, unless the config is of those
+  that do not). Otherwise commit.
 - anything indefinite → INFO. The process ends there: the slot continues with a new process and new
   clients. Its transactional id stays, so that the successor fences it. An op that does not wait for its
   records (`forget`) leaves them in doubt without that.
@@ -206,7 +207,7 @@ class Client:
             await self.session.abort()
         except (Definite, Indefinite) as error:
             return Completion(Outcome.INFO, error.code, replace=True)
-        positions = {} if self.config.commit == "without-rewind" else self._reading.to_rewind()
+        positions = self._reading.to_rewind() if self.config.rewinds else {}
         if not positions:
             return Completion(Outcome.FAIL, cause)
         try:
@@ -243,7 +244,8 @@ class Client:
                 case CommitOffsets():
                     if not op.txn and any(not isinstance(d, Acked) for d in deliveries):
                         return  # a commit says that the work before it is done, and it is not
-                    if await self._commit_offsets(at) and not op.txn and at + 1 < len(mops):
+                    news = await self._commit_offsets(at, txn=op.txn)
+                    if news and not op.txn and at + 1 < len(mops):
                         self.at(CrashPoint.AFTER_COMMIT)
                 case SendOffsets():
                     await self._send_offsets(at)
@@ -351,11 +353,15 @@ class Client:
             self._reading.rows_read(at, begin, tp, numbers, values)
 
     async def _send_offsets(self, at: int) -> None:
-        offered = self._reading.to_offer(await self.session.position())
+        if offered := self._offered(await self.session.position()):
+            await self._commit(at, CommitKind.TXN, self.session.send_offsets, offered)
+
+    def _offered(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """What this op may commit of what it polled. Raises: Definite, where it copied more."""
+        offered = self._reading.to_offer(positions)
         if offered is None:
             raise Definite(TAKEN_AWAY, "a partition that was copied from is another member's now")
-        if offered:
-            await self._commit(at, CommitKind.TXN, self.session.send_offsets, offered)
+        return offered
 
     def _member(self) -> Sharing:
         assert isinstance(self.session, Sharing), "the session is of no share group"
@@ -372,10 +378,15 @@ class Client:
         answers = await self._member().acknowledge(asked)
         self._refused = self._sharing.acknowledged(op, at, begin, asked, answers)
 
-    async def _commit_offsets(self, at: int) -> bool:
-        """Commit all positions; whether that was news: something was polled since the last time."""
-        news = self._reading.uncommitted
-        positions = {tp: p for tp, p in (await self.session.position()).items() if p >= 0}
+    async def _commit_offsets(self, at: int, *, txn: bool) -> bool:
+        """Commit all positions; whether that was news: something was polled since the last time.
+
+        txn: the copies are in a transaction. It would commit those whose offsets are not among the positions.
+        """
+        news, known = self._reading.uncommitted, await self.session.position()
+        if txn:
+            known = {**known, **self._offered(known)}
+        positions = {tp: p for tp, p in known.items() if p >= 0}
         if positions:
             await self._commit(at, CommitKind.SYNC, self.session.commit_offsets, positions)
         return news and bool(positions)

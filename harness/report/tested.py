@@ -9,11 +9,20 @@ from workloads.registry import having
 
 COMMITS = {
     "transaction": "committed in the transaction of their output",
+    "without-rewind": "committed in the transaction of their output; after an abort copiers read on",
+    "beside": "committed by hand beside the transaction of their output; after an abort copiers read on",
+    "automatic-beside": "committed by the client itself, beside the transactions of their output;"
+    " after an abort copiers read on",
     "after": "committed on their own, after the output",
     "before": "committed on their own, before the output",
     "automatic": "committed by the client itself, now and then",
 }
-PROMISES = {"transaction": "exactly once", "after": "at least once", "before": "at most once"}
+PROMISES = {
+    "transaction": "exactly once",
+    "beside": "at most once",
+    "after": "at least once",
+    "before": "at most once",
+}
 """By `commit`: what the user says of an application."""
 ACKS = {0: "0 (none)", 1: "1 (leader only)", -1: "all"}
 ASSUMED = (

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from core.config import Application
 from core.op import DATABASE, CommitKind, End, Outcome, value_of
-from tests.adversary.clients import producer, transactional
+from tests.adversary.clients import BESIDE, READING_ON, producer, transactional
 from tests.adversary.rows import Row
 from tests.adversary.world import RU, Asked, Entry, Group, Log, Op, Steps, TxnId, World
 
@@ -203,7 +203,7 @@ def _processed(world: World, op: Op, known: TxnId, tp: int, some: list[Entry]) -
     """Whether an instance did what it had to with some records of a partition; else it dies."""
     group: Group = world.app.group
     mode, generation, at = world.plan.config.commit, group.generation, some[-1].offset + 1
-    txn = mode in ("transaction", "without-rewind")
+    txn = mode in READING_ON or mode == "transaction"
     while txn and known.left:
         world.land()
         yield
@@ -225,6 +225,12 @@ def _processed(world: World, op: Op, known: TxnId, tp: int, some: list[Entry]) -
         return True
     if known.token != token:
         return False
+    if mode in BESIDE:
+        own = _committed(group, generation, tp, at) if mode == "beside" or world.chance(0.7) else True
+        if world.chance(0.2):
+            return False  # it dies, and its transaction is aborted
+        world.decide(known, token, "commit" if own and world.chance(0.8) else "abort", None, {})
+        return True
     if generation == group.generation:
         group.pending.append((token, tp))
         world.decide(known, token, "commit", group, {tp: at})

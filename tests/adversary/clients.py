@@ -11,6 +11,10 @@ from tests.adversary.rows import Row
 from tests.adversary.world import MARKER, MS, RC, RU, Ended, Entry, Group, Log, Op, Steps, TxnId, World
 
 OK, FAIL, INFO = Outcome.OK, Outcome.FAIL, Outcome.INFO
+BESIDE = ("beside", "automatic-beside")
+"""Ways to commit offsets beside the transaction of the copies."""
+READING_ON = ("without-rewind", *BESIDE)
+"""Ways to commit offsets of copies in a transaction, after whose abort the copier reads on."""
 
 # Sending ----------------------------------------------------------------------------------------
 

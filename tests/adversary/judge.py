@@ -127,21 +127,25 @@ class Permission:
                 return self.sink == "plain"
             case "eos-duplicate", _ if self.sink:
                 return excuse in ("unclean", "power")
-            case (("eos-duplicate" | "eos-loss"), _) if self.commit == "automatic":
+            case (("eos-duplicate" | "eos-loss"), _) if self.commit in ("automatic", "automatic-beside"):
                 return True
             case "eos-duplicate", _ if self.commit == "after":
                 return True
-            case "eos-duplicate", _ if self.commit == "transaction" and (self.unstable or self.unfenced):
+            case "eos-duplicate", _ if self.commit in ("transaction", "without-rewind") and (
+                self.unstable or self.unfenced
+            ):
                 return True
             case (("resurrected-key" | "aborted-read" | "stuck-lso" | "hanging-txn"), _) if excuse == "away":
                 return True
-            case "eos-loss", _ if self.commit == "before" and not self.sink:
+            case "eos-loss", _ if self.commit in ("before", "without-rewind", "beside") and not self.sink:
                 return True
             case "eos-loss", _ if self.omits:
                 return True
-            case "eos-uncommitted", _ if self.commit in ("after", "automatic"):
+            case "eos-uncommitted", _ if self.commit in ("after", "automatic", "automatic-beside"):
                 return True
-            case "nonmonotonic-copy", _ if self.commit in ("before", "automatic"):
+            case "nonmonotonic-copy", _ if self.commit in (
+                "before", "beside", "automatic", "automatic-beside",
+            ):  # fmt: skip
                 return True
             case "group-skip", "auto":
                 return True

@@ -1,7 +1,7 @@
 """Members of groups of the small Kafka: they commit what they read, or copy it, exactly once."""
 
 from core.op import AssignmentKind, CommitKind, End, Isolation
-from tests.adversary.clients import FAIL, INFO, OK, begin_txn, deliver, end_txn, poll
+from tests.adversary.clients import BESIDE, FAIL, INFO, OK, READING_ON, begin_txn, deliver, end_txn, poll
 from tests.adversary.excuses import fences
 from tests.adversary.world import MARKER, RC, RU, Asked, Ended, Entry, Group, Op, Steps, TxnId, World
 
@@ -9,11 +9,11 @@ from tests.adversary.world import MARKER, RC, RU, Asked, Ended, Entry, Group, Op
 def member(world: World, slot: int, group: Group, *, copies: bool) -> Steps:
     """A member of a group that commits what it read; or one that copies it, exactly once."""
     rng, mode = world.rng, world.plan.config.commit
-    txn = copies and mode == "transaction"
+    txn = copies and (mode == "transaction" or mode in READING_ON)
     settings = {"group": group.number, "isolation": rng.choice((RC, RC, RC, RU)) if not copies else RC}
     if copies and world.plan.config.isolation is Isolation.READ_UNCOMMITTED:
         settings["isolation"] = rng.choice((RC, RU))
-    auto = not copies and world.chance(0.25)
+    auto = mode == "automatic-beside" if copies else world.chance(0.25)
     if copies:
         settings |= {"acks": -1, "idempotent": 1} | ({"txn_id": 40 + slot} if txn else {})
     if auto:
@@ -89,7 +89,7 @@ def _lives(world: World, process: int, group: Group, *, copies: bool, txn: bool,
             outcome = yield from _copied(world, op, group, known, token, found, offsets, generation)
         else:
             outcome = yield from _committed(world, op, group, offsets, generation, auto=auto)
-        if txn and outcome != OK:
+        if txn and outcome != OK and world.plan.config.commit not in READING_ON:
             for tp in positions:
                 positions[tp] = before.get(tp, positions[tp])
                 world.assign(op, tp, AssignmentKind.REWIND)
@@ -172,14 +172,22 @@ def _copied(
         failed = row["outcome"] != OK if not op.txn else row["outcome"] == FAIL
         if failed:
             break
-    if mode == "after" and offsets and not failed:
-        yield from _store(world, op, group, offsets, generation)
+    if mode in ("after", "beside") and offsets and not failed:
+        stored = yield from _store(world, op, group, offsets, generation)
+        failed = mode == "beside" and not stored
+    if mode == "automatic-beside" and offsets and world.chance(0.5):
+        yield from _store(world, op, group, offsets, generation, kind=CommitKind.AUTO)
     if not op.txn:
         world.end(op, OK if not failed else INFO)
         yield
         return op.outcome
     if failed:
         op.deliberate = False
+    if mode in READING_ON:
+        op.deliberate = not failed and token >= 0 and world.chance(0.2)
+    if mode in BESIDE:
+        outcome = yield from end_txn(world, op, known, token, failed, None, {})
+        return outcome
     good = generation == group.generation or not fences(world.plan.config)
     if offsets and not failed and token >= 0:
         if not good:
@@ -193,7 +201,10 @@ def _copied(
     return outcome
 
 
-def _store(world: World, op: Op, group: Group, offsets: dict[int, int], generation: int) -> Asked:
+def _store(
+    world: World, op: Op, group: Group, offsets: dict[int, int], generation: int,
+    kind: CommitKind = CommitKind.SYNC,
+) -> Asked:  # fmt: skip
     """Commit offsets outside of a transaction; whether the coordinator took them."""
     begin = world.tick()
     yield
@@ -201,5 +212,5 @@ def _store(world: World, op: Op, group: Group, offsets: dict[int, int], generati
     for tp, at in offsets.items():
         if good:
             group.committed[tp] = at
-        world.commit(op, tp, at, CommitKind.SYNC, OK if good else FAIL, generation, begin)
+        world.commit(op, tp, at, kind, OK if good else FAIL, generation, begin)
     return good

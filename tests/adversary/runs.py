@@ -30,7 +30,7 @@ from history.events import (
     incomplete,
 )
 from tests.adversary import applications
-from tests.adversary.clients import consumer, producer, transactional
+from tests.adversary.clients import READING_ON, consumer, producer, transactional
 from tests.adversary.excuses import retention
 from tests.adversary.facts import Facts
 from tests.adversary.faults import BUGS, bugs, cleaned, nemesis
@@ -132,6 +132,8 @@ def recorded(seed: int, *, portable: bool = False) -> Recorded:
             made.config = made.config.model_copy(update={"sink": cure})
         if "shares" in made.more:
             made.config = _sharing(made.config, rng, short=0.2 if "share-two" in made.bugs else 0.7)
+        else:
+            made.config = _reading_on(made.config, seed)
         if "application" in made.more:
             made.config = _applied(made.config, rng)
             made.tps = rng.choice((2, 4))
@@ -177,6 +179,14 @@ def recorded(seed: int, *, portable: bool = False) -> Recorded:
     if made.config.compacted or world.retired or Facts(history).cut:  # what would show a bug may be missing
         history.promises = []
     return history
+
+
+def _reading_on(config: RunConfig, seed: int) -> RunConfig:
+    """In some runs who copies in transactions reads on after an abort."""
+    own = Random(f"adversary/beside/{seed}")
+    if config.workload == "sink" or own.random() >= 0.15:
+        return config
+    return config.model_copy(update={"commit": own.choice(READING_ON)})
 
 
 def _sharing(config: RunConfig, rng: Random, short: float) -> RunConfig:

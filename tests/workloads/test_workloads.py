@@ -133,6 +133,9 @@ def test_odd_transactional_producers_read_too_and_every_op_is_a_transaction() ->
         ("after", [Poll, Copy, CommitOffsets]),
         ("before", [Poll, CommitOffsets, Copy]),
         ("automatic", [Poll, Copy]),
+        ("without-rewind", [Poll, Copy, SendOffsets]),
+        ("beside", [Poll, Copy, CommitOffsets]),
+        ("automatic-beside", [Poll, Copy]),
     ],
 )
 def test_a_copier_commits_its_offsets_when_it_is_told_to(commit: str, order: list[type]) -> None:
@@ -141,9 +144,12 @@ def test_a_copier_commits_its_offsets_when_it_is_told_to(commit: str, order: lis
     assert first.f == "first-contact"
     assert isinstance(subscribe.mops[0], Subscribe)
     assert {tuple(map(type, op.mops)) for op in copies} == {tuple(order)}
-    assert {op.txn for op in copies} == {commit == "transaction"}
-    assert any(op.abort for op in copies) == (commit == "transaction")
-    assert WORKLOADS["copier"].plans(config)[copier_of(config)].auto_commit == (commit == "automatic")
+    in_transaction = commit not in ("after", "before", "automatic")
+    assert {op.txn for op in copies} == {in_transaction}
+    assert any(op.abort for op in copies) == in_transaction
+    plan = WORKLOADS["copier"].plans(config)[copier_of(config)]
+    assert bool(plan.transactional_id) == in_transaction
+    assert plan.auto_commit == commit.startswith("automatic")
 
 
 @pytest.mark.parametrize(("wide", "most"), [({}, 4), ({"transaction_partitions": 60, "batch_max": 100}, 30)])

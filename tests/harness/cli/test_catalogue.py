@@ -3,7 +3,7 @@
 from importlib import import_module
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -91,8 +91,12 @@ def is_allowed(name: str, variant: str = "", excuse: str = "", **settings: Any) 
           for sink in ("plain", "unique-id", "offset-in-transaction", "optimistic-lock")
           for excuse in ("", "unclean", "power", "leader")),
         *(("eos-duplicate", "", "", {"workload": "copier", "commit": commit, "kafka": {"version": version}},
-           (commit, version) != ("before", "2.4.1") and version == "2.4.1")
-          for version in ("2.4.1", "2.5.0") for commit in ("transaction", "without-rewind", "before")),
+           commit not in ("before", "beside") and version == "2.4.1")
+          for version in ("2.4.1", "2.5.0")
+          for commit in ("transaction", "without-rewind", "before", "beside")),
+        *(("eos-duplicate", "", excuse, {"commit": commit, "isolation": isolation},
+           commit == "automatic-beside" or bool(excuse))
+          for commit in ("beside", "automatic-beside") for isolation in (0, 1) for excuse in ("", "power")),
         ("eos-duplicate", "", "", {"sut": "simulated", "era": "2.4"}, True),
         ("eos-duplicate", "", "", {"sut": "simulated", "era": "3.3"}, False),
         *(("eos-duplicate", "", "", {**elsewhere, "kafka": {"version": "2.4.1"}}, False)
@@ -104,7 +108,10 @@ def is_allowed(name: str, variant: str = "", excuse: str = "", **settings: Any) 
           for excuse in ("", "unclean", "power")),
         ("eos-loss", "", "", {}, False),
         ("eos-loss", "", "", {"commit": "after"}, False),
-        ("eos-loss", "", "", {"commit": "before"}, True),
+        *(("eos-loss", "", "", {"commit": commit}, True)
+          for commit in ("before", "without-rewind", "beside", "automatic", "automatic-beside")),
+        *((name, "", "", {"commit": commit}, False) for commit in ("beside", "automatic-beside")
+          for name in ("offset-commit-regression", "phantom-commit", "torn-txn", "lost-write")),
         ("group-skip", "auto", "", {}, True),
         ("group-skip", "late", "", {"client_settings": {"consumer.auto.offset.reset": "latest"}}, True),
         *(("eos-loss", variant, "", {**kind, "client_settings": {"consumer.auto.offset.reset": reset}},
@@ -113,7 +120,8 @@ def is_allowed(name: str, variant: str = "", excuse: str = "", **settings: Any) 
           for kind in ({}, {"workload": "sink"}, {"commit": "after"})),
         ("group-skip", "", "", {"client_settings": {"consumer.auto.offset.reset": "latest"}}, False),
         ("group-skip", "late", "", {"client_settings": {"auto.offset.reset": "earliest"}}, False),
-        *((name, "", "", {"commit": commit}, False) for commit in ("transaction", "after", "before")
+        *((name, "", "", {"commit": commit}, False)
+          for commit in ("transaction", "after", "before", "beside", "automatic-beside")
           for name in ("group-duplicate", "group-skip", "zombie-write")),
         *((name, variant, excuse, {}, excuse in ("unclean", "power"))
           for name, variant in (("eos-duplicate", ""), ("eos-loss", ""), ("group-duplicate", ""),
@@ -153,7 +161,7 @@ def test_every_answer_says_why() -> None:
             "hole",
         ):
             for excuse, commit, sink in product(
-                Excuse, ("transaction", "after", "before"), ("", "plain", "unique-id")
+                Excuse, get_args(RunConfig.model_fields["commit"].annotation), ("", "plain", "unique-id")
             ):
                 here = Ground(excuse=excuse, commit=commit, sink=sink)
                 assert len(ANOMALIES[name].rule(here, variant)[1].split()) > 2

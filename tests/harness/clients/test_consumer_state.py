@@ -209,9 +209,14 @@ def test_copies_without_their_offsets_are_aborted(client: Client, again: bool) -
     assert not any(call[0] in ("send_offsets", "commit") for call in session.calls)
 
 
-def test_copies_of_a_partition_that_the_client_no_longer_has_are_aborted(client: Client) -> None:
+@pytest.mark.parametrize("commit", [SendOffsets(), CommitOffsets()])
+def test_copies_of_a_partition_that_the_client_no_longer_has_are_aborted(
+    client: Client, commit: SendOffsets | CommitOffsets
+) -> None:
+    """Also where the offsets are committed beside the transaction: it would copy again what they lack."""
     session = Polls((fetched(3), []), position={})
-    assert run(client, session, copying(Poll(), COPY, SendOffsets()))[1] == TAKEN_AWAY
+    assert run(client, session, copying(Poll(), COPY, commit))[1] == TAKEN_AWAY
+    assert not any(call[0] in ("send_offsets", "commit_offsets", "commit") for call in session.calls)
 
 
 # undoing
@@ -265,6 +270,31 @@ def test_after_going_back_an_assignment_by_hand_goes_on_from_there(client: Clien
     session = Script()
     run(client, session, Op(f="assign", mops=(Assign((TP,)),)))
     assert session.calls == [("assign", {TP: 2})]
+
+
+@pytest.mark.parametrize("mode", ["without-rewind", "beside", "automatic-beside"])
+def test_some_copiers_read_on_after_an_abort(client: Client, mode: str, tmp_path: Path) -> None:
+    client.config = client.config.model_copy(update={"commit": mode})
+    session = Polls((fetched(2), []), position={TP: 3})
+    assert run(client, session, copying(Poll(), COPY, abort=True)) == (Outcome.FAIL, "", False)
+    assert session.calls[-1][0] == "abort"
+    assert not journaled(client, tmp_path, j.AssignmentChanged)
+
+
+def test_offsets_committed_beside_a_transaction_outlive_its_abort(client: Client, tmp_path: Path) -> None:
+    session = Polls((fetched(2), []), position={TP: 3})
+    outcome = run(client, session, copying(Poll(), COPY, CommitOffsets(), abort=True))
+    assert outcome == (Outcome.FAIL, "", False)
+    (line,) = journaled(client, tmp_path, j.OffsetsCommitted)
+    assert (line.kind, line.outcome, line.offsets) == (CommitKind.SYNC, Outcome.OK, [("t", 0, 3)])
+
+
+def test_a_transaction_whose_offsets_are_refused_beside_it_is_aborted(client: Client) -> None:
+    refused = Definite("ILLEGAL_GENERATION")
+    session = Polls((fetched(2), []), position={TP: 3}, commit_offsets=refused)
+    outcome = run(client, session, copying(Poll(), COPY, CommitOffsets()))
+    assert outcome == (Outcome.FAIL, "ILLEGAL_GENERATION", False)
+    assert "commit" not in [call[0] for call in session.calls]
 
 
 # without a transaction

@@ -644,7 +644,9 @@ def test_the_clients_that_were_tested_are_those_of_the_history() -> None:
         ({"commit": "transaction"}, "exactly once"),
         ({"commit": "after"}, "at least once"),
         ({"commit": "before"}, "at most once"),
+        ({"commit": "beside"}, "at most once"),
         ({"commit": "automatic"}, None),
+        ({"commit": "automatic-beside"}, None),
     ],
 )
 def test_of_an_application_only_what_is_on_record_is_said(

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from core.config import run_config
-from core.op import Outcome
+from core.op import CommitKind, Outcome
 from core.presets import PRESETS
 from harness.explore.profile import BASE
 from harness.explore.trial import checked, counted, findings
@@ -82,3 +82,19 @@ def test_a_copier_that_reads_on_after_an_abort_never_copies_what_it_had_read() -
     assert found["eos-loss"] > 0
     found, _ = shown("no-rewind", commit="transaction", expect=())
     assert "eos-loss" not in found
+
+
+@pytest.mark.sampled(8)
+@pytest.mark.parametrize(
+    ("preset", "classes"),
+    [("commit-beside", {"eos-loss"}), ("auto-commit-beside", {"eos-loss", "eos-duplicate"})],
+)
+def test_offsets_committed_beside_a_transaction_pass_what_it_aborts(preset: str, classes: set[str]) -> None:
+    found, tables = shown(preset)
+    assert {name for name in found if name.startswith("eos-")} == classes == set(PRESETS[preset]["expect"])
+    kinds = {row["kind"] for row in tables["commits"].to_pylist()} - {CommitKind.FETCHED}
+    assert kinds == {CommitKind.AUTO if preset == "auto-commit-beside" else CommitKind.SYNC}
+    copied = {row["op"] for row in tables["sends"].to_pylist() if row["src_tp"] >= 0}
+    assert {row["txn"] for row in tables["ops"].to_pylist() if row["op"] in copied} == {1}
+    found, _ = shown(preset, commit="transaction", expect=())
+    assert not [name for name in found if name.startswith("eos-")]
