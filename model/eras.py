@@ -34,6 +34,8 @@ class Era:
         one that has an id per process, as copiers here have, is not exactly-once.
     read_before_known: KAFKA-8400 (2.4): a fetch of a follower that could not be read says nothing of it; else
         the leader does not know its log end any more.
+    followers_serve: KIP-392 (2.4): a follower answers a consumer's Fetch, up to the high watermark that it
+        knows; else only the leader does.
     named_elsewhere: KAFKA-6796 (2.0; for ends of epochs KAFKA-7347, 2.1): a broker without a replica of a
         partition that exists says that it does not lead; else that it knows no such partition.
     awaits_eligible: KAFKA-15021 (3.6): the high watermark waits outside of the in-sync set for who may join
@@ -125,6 +127,7 @@ class Era:
     offset_not_available: bool = True
     fenced_offsets: bool = True
     read_before_known: bool = True
+    followers_serve: bool = True
     named_elsewhere: bool = True
     awaits_eligible: bool = True
     committed_by_minimum: bool = True
@@ -214,7 +217,9 @@ V2_4: Final = replace(
     unknown_producer_refused=True,
     zookeeper=True,
 )
-V2_0: Final = replace(V2_4, fenced_fetch=False, offset_not_available=False, read_before_known=False)
+V2_0: Final = replace(
+    V2_4, fenced_fetch=False, offset_not_available=False, read_before_known=False, followers_serve=False
+)
 V0_11: Final = replace(
     V2_0,
     epoch_walk=False,

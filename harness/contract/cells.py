@@ -258,6 +258,8 @@ AS_IT_IS: Final = (
         r"LEO (\d)",
         r"HW (\d)",
         r"log (\d)",
+        r"epochs (\d)",
+        r"fetch of (\d)",
     ),
     *(r"leader, as (\d) knows", "consumers see", "controller's answer", "consumer", "produce"),
     *(r"([a-d])(?:: acks=\w+)?", "acknowledged"),
@@ -266,7 +268,7 @@ AS_IT_IS: Final = (
 
 INSIDE: Final = (
     *("partition epoch", r"broker epoch of (\d)", r"(\d) is fenced"),
-    *(r"epochs (\d)", r"flushed (\d)", r"ISR at (\d)", r"remote LEO (\d)", r"of (\d), at 2"),
+    *(r"flushed (\d)", r"ISR at (\d)", r"remote LEO (\d)", r"of (\d), at 2"),
     *("asked for", "HW waits for"),
 )
 """Columns of a partition that no request tells, or none that the harness has: they are not compared."""

@@ -59,6 +59,18 @@ class Lane:
         """Answers that wait, the oldest first."""
         return [one for ns, one in self._newest() if one.what == ANSWERED and ns not in self._let]
 
+    def took_ns(self, answer: Seen) -> int:
+        """How long the node took for an answer, from when it had the request."""
+        request = answer.node, answer.connection, answer.correlation_id
+        had = [
+            one.ns
+            for one in self._between.seen(self.number)
+            if one.what == DELIVERED
+            and (one.node, one.connection, one.correlation_id) == request
+            and one.ns <= answer.ns
+        ]
+        return answer.ns - had[-1]
+
     def let_request(self, within_s: float = MESSAGE_S) -> None:
         """The request that waits, or comes soon, reaches the node.
 

@@ -60,6 +60,10 @@ class KafkaReplicas(Place):
         """See `ReplicaPlace`. Raises: AdminError."""
         return self._told_by(node, lambda c: replicas.known_to(c, self.tp))
 
+    def epoch_end(self, node: int, epoch: int) -> tuple[int, int] | None:
+        """See `ReplicaPlace`. Raises: AdminError."""
+        return self._told_by(node, lambda c: replicas.epoch_end(c, self.tp, epoch))
+
     def alive(self, node: int) -> frozenset[int]:
         """See `ReplicaPlace`. Raises: AdminError."""
         return self._told_by(node, view).brokers

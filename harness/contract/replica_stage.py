@@ -30,12 +30,16 @@ from model.protocol.requests import AnyRequest
 from model.replication.node import Reply
 from model.replication.replica import Replica
 from model.settings import Settings
-from scenarios.drivers.partition import TP, PartitionStage
+from scenarios.drivers.partition import ANSWERED, EXPIRED, KEPT, TP, PartitionStage
 
 PACE: Final = 10
 """Real time for each time of the story; see `harness.contract.stage.PACE`."""
 FETCH_WAIT_MS: Final = 8000
 """So long a leader keeps a fetch: longer than a step takes, shorter than a step may wait."""
+TICK_MS: Final = 50
+"""Of clocks: a time that has run out for a broker may not quite have for the harness."""
+LATE_MS: Final = 10_000
+"""A broker that answers a fetch so long after its time did not see that this had run out."""
 SESSION_MS: Final = 9000
 """Longer than a busy machine holds up a heartbeat, shorter than any replica may lag."""
 PRODUCER_MS: Final = 35_000
@@ -92,6 +96,9 @@ class ReplicaPlace(Asked, Protocol):
 
     def known(self, node: int) -> Known | None:
         """What a broker knows of the partition; None = nothing. Raises: AdminError."""
+
+    def epoch_end(self, node: int, epoch: int) -> tuple[int, int] | None:
+        """See `replicas.EpochEnd`, by a broker's replica. Raises: AdminError."""
 
     def alive(self, node: int) -> frozenset[int]:
         """Brokers that a broker does not take for fenced. Raises: AdminError."""
@@ -282,6 +289,15 @@ class ReplicaStage(PartitionStage):
         seen = self._seen(n) if n in self.nodes else None
         return cast("Replica | None", seen)
 
+    def epochs(self, n: int) -> Sequence[tuple[int, int]] | None:
+        """See `PartitionStage`. Raises: AdminError."""
+        seen = self._seen(n) if n in self.nodes else None
+        if seen is None:
+            return None
+        # to the epoch after the newest that the broker knows: its log has none from there on
+        newest = max(seen.state.leader_epoch, *(batch.epoch for batch in seen.log.batches), 0) + 1
+        return replicas.epoch_begins(seen.log.start, newest, partial(self.place.epoch_end, n))
+
     def _seen(self, n: int) -> SeenReplica | None:
         answer: Any = self.place.ask(replicas.of_replica(TP), n)
         part = answer.parts[TP]
@@ -321,6 +337,26 @@ class ReplicaStage(PartitionStage):
             self.fetch(follower)
             self._take_answer(lane)
         return self
+
+    def asked(self, follower: int) -> str | None:
+        """See `PartitionStage`. A fetch whose time ran out in reality and not in the story is as in the
+        story: it says nothing. Raises: AdminError, NotYet."""
+        lane = self._fetching.get((follower, self._followed(follower)))
+        if lane is None or not (lane.arrived() or lane.answers()):
+            return None
+        late = self.now - self._asked.get(follower, (0.0, self.now))[1] >= self.settings.fetch_wait_ms
+        try:
+            (*_, answer) = lane.await_answer(MESSAGE_S if late else KEPT_S)
+        except NotYet:
+            return KEPT
+        took_ms = lane.took_ns(answer) / 1e6
+        if took_ms < FETCH_WAIT_MS - TICK_MS:
+            return ANSWERED
+        if took_ms > FETCH_WAIT_MS + LATE_MS:
+            return f"answered after {took_ms / 1000:.0f} s"
+        if late:
+            return EXPIRED
+        return ANSWERED if self._brings(follower) else KEPT
 
     def _take_answer(self, lane: Lane) -> None:
         """The answer that waits arrives; where it is not an error, the follower asks again at once."""

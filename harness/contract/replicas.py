@@ -1,17 +1,21 @@
 """Replicas and their partition as requests show them: what each broker has, and what the controller decided.
 
 A fetch as a copy on another disk of a broker makes it is answered by every replica, to the end of its log
-(FetchParams.fetchOnlyLeader, FetchIsolation.of). What the controller decided tells a witness: a broker
-without replicas, whose metadata nothing holds up.
+(FetchParams.fetchOnlyLeader, FetchIsolation.of). Such a fetch from far behind the end of its newest epoch
+brings where that epoch ends in the replica's own cache (Partition.readRecords): OffsetForLeaderEpoch asks
+leaders alone. What the controller decided tells a witness: a broker without replicas, whose metadata nothing
+holds up.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Final, NamedTuple
 
 from kio.schema.create_topics.v5.response import CreateTopicsResponse
 from kio.schema.describe_topic_partitions.v0.response import DescribeTopicPartitionsResponse
 from kio.schema.elect_leaders.v1.response import ElectLeadersResponse
+from kio.schema.fetch.v12.response import FetchResponse
 from kio.schema.list_partition_reassignments.v0.response import ListPartitionReassignmentsResponse
 
 from core.op import TopicPartition
@@ -19,7 +23,7 @@ from harness.brokers.admin import broker_views
 from harness.brokers.admin.connection import BrokerConnection, check
 from harness.brokers.admin.protocol import quorum, view
 from harness.processes.waiting import NotYet
-from harness.protocol.topics import numbers_in_topics
+from harness.protocol.topics import in_topics, numbers_in_topics
 from model.errors import KafkaError
 from model.log.unified_log import RecordBatch
 from model.protocol.messages import Fetch, FetchedPartition, FetchPartition, Partition, PartitionState
@@ -27,14 +31,20 @@ from model.protocol.messages import Fetch, FetchedPartition, FetchPartition, Par
 FUTURE: Final = -3
 """FetchRequest.FUTURE_LOCAL_REPLICA_ID: the copy of a replica on another disk of its broker."""
 PREFERRED, UNCLEAN = 0, 1
+BEYOND: Final = 2**62
+"""An offset that no epoch reaches."""
+EpochEnd = Callable[[int], tuple[int, int] | None]
+"""Epoch -> the largest one up to it that a replica knows, and where that ends; None where its newest one is
+before the epoch (LeaderEpochFileCache.endOffsetFor)."""
 
 
 @dataclass(frozen=True, slots=True)
 class SeenLog:
-    """A replica's log. end: the offset after its last record."""
+    """A replica's log. start: its first offset. end: the offset after its last record."""
 
     batches: Sequence[RecordBatch]
     end: int
+    start: int = 0
 
     def records(self) -> Iterator[tuple[int, int, object]]:
         """Offset, leader epoch and record."""
@@ -73,7 +83,25 @@ def seen_log(part: FetchedPartition) -> SeenLog | None:
     if part.error is not KafkaError.NONE:
         return None
     last = part.batches[-1] if part.batches else None
-    return SeenLog(part.batches, last.base + len(last.records) if last else max(part.start, 0))
+    start = max(part.start, 0)
+    return SeenLog(part.batches, last.base + len(last.records) if last else start, start)
+
+
+def epoch_begins(start: int, newest: int, end: EpochEnd) -> list[tuple[int, int]]:
+    """The epochs that a replica has noted, each with where it begins: where the one before ends. The first
+    one begins with the log. start: of the log. newest: an epoch that is not before any of them."""
+    told: list[tuple[int, int, int]] = []
+    for epoch in range(newest + 1):
+        if (found := end(epoch)) is None:
+            break
+        told.append((epoch, *found))
+    begins, begin = [], start
+    for epoch, known, ends in told:
+        # before the first epoch, too, a replica names the epoch that it is asked for: that one is empty
+        if known == epoch and (ends > begin or epoch == told[-1][0]):
+            begins.append((epoch, begin))
+            begin = ends
+    return begins
 
 
 class Known(NamedTuple):
@@ -130,6 +158,29 @@ def must_be_current(connection: BrokerConnection, node: int) -> None:
     ends = {int(one.replica_id): int(one.log_end_offset) for one in (*seen.current_voters, *seen.observers)}
     if ends.get(node, -1) < ends[int(seen.leader_id)]:
         raise NotYet(f"broker {node} does not have all of the metadata log")
+
+
+def epoch_end(connection: BrokerConnection, tp: TopicPartition, epoch: int) -> tuple[int, int] | None:
+    """See `EpochEnd`, by the replica of any broker. Raises: AdminError."""
+    asked = {
+        "partition": tp.partition,
+        "fetch_offset": BEYOND,
+        "last_fetched_epoch": epoch,
+        "partition_max_bytes": 1,
+    }
+    answer = connection.call(
+        FetchResponse,
+        replica_id=FUTURE,
+        max_wait=timedelta(0),
+        min_bytes=0,
+        max_bytes=1,
+        topics=in_topics({tp: asked}.items(), name="topic"),
+    )
+    one = answer.responses[0].partitions[0]
+    if int(one.error_code) == KafkaError.OFFSET_OUT_OF_RANGE:
+        return None
+    check(str(tp), one.error_code)
+    return int(one.diverging_epoch.epoch), int(one.diverging_epoch.end_offset)
 
 
 def create_placed(

@@ -114,6 +114,22 @@ class ReplicaManager:
             raise Refused(KafkaError.UNKNOWN_TOPIC_OR_PARTITION)
         raise Refused(KafkaError.NOT_LEADER_OR_FOLLOWER)
 
+    def _asked(
+        self, tp: Partition, part: FetchPartition, *, consumer: bool = False, of_epochs: bool = False
+    ) -> Replica:
+        """The replica that answers a question with a leader epoch, which is looked at first
+        (Partition.getLocalLog). consumer: it is a consumer's Fetch. of_epochs: see `_led`.
+
+        Raises: Refused.
+        """
+        replica = self.node.replicas.get(tp)
+        if replica is not None:
+            if stale := self._stale(replica, part):
+                raise Refused(stale)
+            if consumer and self.node.settings.era.followers_serve:
+                return replica
+        return self._led(tp, of_epochs=of_epochs)
+
     # ---- produce
 
     def produce(self, request: Produce, answer: Answer) -> None:
@@ -282,12 +298,13 @@ class ReplicaManager:
         """Whether the answer is certainly empty now, without making it: most fetches that wait are looked at
         many times."""
         replicas, follows = self.node.replicas, request.replica >= 0
+        of_any = not follows and self.node.settings.era.followers_serve
         for tp, part in request.parts.items():
             replica = replicas.get(tp)
             if replica is None:
                 return False
             state, log, offset = replica.state, replica.log, part.offset
-            if state.leader != replica.me:
+            if state.leader != replica.me and not of_any:
                 return False
             if self._stale(replica, part):
                 return False
@@ -312,11 +329,9 @@ class ReplicaManager:
 
     def _read_one(self, tp: Partition, part: FetchPartition, request: Fetch, left: int) -> FetchedPartition:
         try:
-            replica = self._led(tp)
+            replica = self._asked(tp, part, consumer=request.replica < 0)
         except Refused as refused:
             return FetchedPartition(refused.error)
-        if stale := self._stale(replica, part):
-            return FetchedPartition(stale)
         log, high, offset = replica.log, replica.high_watermark, part.offset
         if offset > log.end or offset < log.start:
             end = log.end if request.replica >= 0 else -1
@@ -469,14 +484,10 @@ class ReplicaManager:
         parts: dict[Partition, tuple[KafkaError, int, int]] = {}
         for tp, (current, asked) in request.parts.items():
             try:
-                replica = self._led(tp, of_epochs=True)
+                replica = self._asked(tp, FetchPartition(0, current), of_epochs=True)
+                parts[tp] = (NO_ERROR, *replica.log.end_of(asked))
             except Refused as refused:
                 parts[tp] = (refused.error, -1, -1)
-                continue
-            if stale := self._stale(replica, FetchPartition(0, current)):
-                parts[tp] = (stale, -1, -1)
-            else:
-                parts[tp] = (NO_ERROR, *replica.log.end_of(asked))
         return OffsetForLeaderEpochResponse(parts)
 
     def list_offsets(self, request: ListOffsets) -> ListOffsetsResponse:

@@ -62,6 +62,62 @@ def fenced_fetch(s: PartitionStage) -> Steps:
         | m0 m2 | m0 m2 | 2 | 2 | m0 m2 | 1, epoch 2"""
 
 
+ASKED = "LEO 2 | HW 2 | consumer | produce"
+
+
+def _follower_is_asked(s: PartitionStage, early: str, later: str) -> Steps:
+    s.produce("m0", to=1).fetch(2).answer(2).consume(0, at=2)
+    yield f"{early} | waits"
+    s.fetch(2).wait(500).answer(2).consume(0, at=2, epoch=0)
+    yield f"{later} | acknowledged"
+    s.consume(0, at=2, epoch=1)
+    yield """A consumer that knows of a later epoch is refused for that, as by a leader.
+        | 1 | 1 | UNKNOWN_LEADER_EPOCH | acknowledged"""
+    s.ask_latest(at=2)
+    yield "The end of the log is the leader's to tell. | 1 | 1 | NOT_LEADER_OR_FOLLOWER | acknowledged"
+    s.ask_end(0, at=2, epoch=0)
+    yield "So is the end of an epoch. | 1 | 1 | NOT_LEADER_OR_FOLLOWER | acknowledged"
+    s.produce("m1", to=2)
+    yield """And only the leader takes records.
+        | 1 | 1 | NOT_LEADER_OR_FOLLOWER | NOT_LEADER_OR_FOLLOWER"""
+
+
+@scenario(
+    "A follower refuses clients",
+    source="Kafka up to 2.3; KIP-392",
+    stage=lambda: PartitionStage((1, 2), without("followers_serve")),
+    columns=ASKED,
+    not_played=OTHER_BROKERS,
+)
+def follower_refuses(s: PartitionStage) -> Steps:
+    """A follower is a copy, for the case that the leader fails: clients that ask it have old metadata, and
+    learn from its refusal that they have to look for the leader."""
+    return _follower_is_asked(
+        s,
+        """m0 is on both. A consumer asks broker 2, the follower: it refuses.
+        | 1 | 0 | NOT_LEADER_OR_FOLLOWER""",
+        """Also when broker 2 knows that m0 is committed, and in the epoch that both know.
+        | 1 | 1 | NOT_LEADER_OR_FOLLOWER""",
+    )
+
+
+@scenario(
+    "A follower answers consumers",
+    source="KIP-392; Kafka: `FetchParams.fetchOnlyLeader`, `Partition.getLocalLog`",
+    stage=lambda: PartitionStage((1, 2)),
+    columns=ASKED,
+)
+def follower_answers(s: PartitionStage) -> Steps:
+    """Since 2.4 (Fetch of version 11) a consumer may read at any replica, for instance one in its own rack,
+    up to the high watermark that this one knows. Everything else it asks the leader."""
+    return _follower_is_asked(
+        s,
+        """m0 is on both. A consumer asks broker 2, the follower, which does not know that m0 is committed.
+        | 1 | 0 | nothing""",
+        "Broker 2 heard of HW 1 with the answer to its next fetch: it gives m0 out. | 1 | 1 | m0",
+    )
+
+
 @scenario(
     "A consumer whose position was truncated",
     source="KIP-320; KAFKA-7747",

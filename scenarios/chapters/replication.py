@@ -7,6 +7,7 @@ from scenarios.drivers.partition import PartitionStage, without
 from scenarios.framework import OTHER_BROKERS, Steps, scenario
 
 COLUMNS = "LEO 1 | remote LEO 2 | HW 1 | LEO 2 | HW 2 | produce"
+FETCHED = f"{COLUMNS} | fetch of 2"
 
 
 @scenario(
@@ -35,46 +36,50 @@ def fetch_after_produce(s: PartitionStage) -> Steps:
     "The second fetch round moves the high watermark",
     source="Kafka: `Partition.updateFollowerFetchState`",
     stage=lambda: PartitionStage((1, 2)),
-    columns=COLUMNS,
+    columns=FETCHED,
 )
 def second_fetch_round(s: PartitionStage) -> Steps:
     """The high watermark is the lowest log end among the replicas in sync, as the leader
     knows them. A follower learns it from the answer after that: its own high watermark is always a little
     behind, which is harmless as long as no broker takes it for the truth (see *Loss by truncation*)."""
     s.produce("m0", to=1).fetch(2).answer(2)
-    yield "As above: broker 2 has m0, but the leader does not know that yet. | 1 | 0 | 0 | 1 | 0 | waits"
+    yield "As above: broker 2 has m0, but the leader does not know that yet. | 1 | 0 | 0 | 1 | 0 | waits | –"
     s.fetch(2)
     yield """Broker 2 fetches from 1: it has everything below. HW = min(1, 1) = 1, the producer is answered.
-        | 1 | 1 | 1 | 1 | 0 | acknowledged"""
-    s.wait(500).answer(2)
-    yield """There is nothing to bring, so the answer comes after fetch.wait.max.ms, with HW 1.
-        | 1 | 1 | 1 | 1 | 1 | acknowledged"""
+        | 1 | 1 | 1 | 1 | 0 | acknowledged | kept"""
+    s.wait(500)
+    yield """There is nothing to bring, so the answer comes after replica.fetch.wait.max.ms, not before.
+        | 1 | 1 | 1 | 1 | 0 | acknowledged | expired"""
+    s.answer(2)
+    yield "Broker 2 hears of HW 1 with it. | 1 | 1 | 1 | 1 | 1 | acknowledged | –"
 
 
 @scenario(
     "A fetch waits in purgatory when a produce arrives",
     source="Kafka: `DelayedFetch`, `DelayedOperationPurgatory`",
     stage=lambda: PartitionStage((1, 2)),
-    columns=COLUMNS,
+    columns=FETCHED,
 )
 def fetch_in_purgatory(s: PartitionStage) -> Steps:
     """A fetch that has nothing to bring is kept by the leader (Kafka: its *purgatory*)
     until there is something or its time has run out. So followers need no pauses between fetches."""
     s.fetch(2)
     yield """Broker 2 fetches from 0 while there is nothing: the leader keeps the request.
-        | 0 | 0 | 0 | 0 | 0 | –"""
+        | 0 | 0 | 0 | 0 | 0 | – | kept"""
     s.produce("m0", to=1)
-    yield """A producer sends m0. It is appended; the kept fetch has something to bring now.
-        | 1 | 0 | 0 | 0 | 0 | waits"""
+    yield """A producer sends m0. It is appended; the kept fetch has something to bring now, and is answered.
+        | 1 | 0 | 0 | 0 | 0 | waits | answered"""
     s.answer(2)
-    yield "The answer, with m0 and HW 0, leaves at once; broker 2 appends. | 1 | 0 | 0 | 1 | 0 | waits"
+    yield "The answer, with m0 and HW 0, arrives; broker 2 appends. | 1 | 0 | 0 | 1 | 0 | waits | –"
     s.fetch(2)
-    yield "Its next fetch, from 1, moves the HW and is kept in turn. | 1 | 1 | 1 | 1 | 0 | acknowledged"
+    yield """Its next fetch, from 1, moves the HW and is kept in turn.
+        | 1 | 1 | 1 | 1 | 0 | acknowledged | kept"""
     s.produce("m1", to=1)
-    yield "m1 is appended and releases it: the answer carries m1 and HW 1. | 2 | 1 | 1 | 1 | 0 | waits"
+    yield """m1 is appended and releases it: the answer carries m1 and HW 1.
+        | 2 | 1 | 1 | 1 | 0 | waits | answered"""
     s.answer(2)
     yield """Under load the HW so comes with the next records: broker 2 knows of HW 1, one record late.
-        | 2 | 1 | 1 | 2 | 1 | waits"""
+        | 2 | 1 | 1 | 2 | 1 | waits | –"""
 
 
 @scenario(

@@ -66,7 +66,8 @@ class Machine(Protocol):
 
 @dataclass(slots=True, eq=False)
 class MessageInFlight:
-    """A request under way, or its answer. sender: a broker or a client. listens: the sender still does."""
+    """A request under way, or its answer. sender: a broker or a client. listens: the sender still does.
+    arrived_ms, answered_ms: when that happened, -1 = it did not."""
 
     sender: int | str
     ask: Ask
@@ -74,6 +75,8 @@ class MessageInFlight:
     listens: bool = True
     answer: Response | None = None
     answering: bool = False
+    arrived_ms: int = -1
+    answered_ms: int = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -356,6 +359,7 @@ class ClusterStage:
         message = self._waiting.pop(reply.connection, None)
         if message is not None:
             message.answer, message.answering = reply.answer, True
+            message.answered_ms = self.now
             self._queue.append(message)
 
     def _travel(self, message: MessageInFlight) -> None:
@@ -389,6 +393,7 @@ class ClusterStage:
             return
         self._connections += 1
         self._waiting[self._connections] = message
+        message.arrived_ms = self.now
         self.nodes[node].receive(self.now, self._connections, 0, message.ask.request)
 
     def _hear(self, message: MessageInFlight, answer: Response | None) -> None:

@@ -49,6 +49,8 @@ from scenarios.framework import look
 TP: Final = data(0)
 FETCHES: Final = (Fetch, OffsetForLeaderEpoch)
 """A follower's requests: for records, or where its epoch ends."""
+KEPT, ANSWERED, EXPIRED = "kept", "answered", "expired"
+"""See `PartitionStage.asked`."""
 HELD: Final = (*FETCHES, AlterPartition, QuorumFetch)
 
 
@@ -95,6 +97,11 @@ class PartitionStage(ClusterStage):
         metadata = self.controller.metadata
         assert isinstance(metadata, KRaftMetadata)
         return metadata
+
+    def epochs(self, n: int) -> Sequence[tuple[int, int]] | None:
+        """Epochs that a broker's replica has noted, each with where it begins; None where there is none."""
+        replica = self.replica(TP, n)
+        return list(replica.log.epochs) if replica is not None else None
 
     @property
     def quorum_controller(self) -> QuorumController:
@@ -163,6 +170,19 @@ class PartitionStage(ClusterStage):
                     break
                 self._take(answers)
         return self
+
+    def asked(self, follower: int) -> str | None:
+        """What the leader did with the follower's newest request: KEPT, it keeps it; ANSWERED, the answer is
+        under way; EXPIRED, likewise, and it was kept for the whole time that a fetch may wait. None: no
+        request has reached it since the last answer."""
+        if any(
+            one.sender == follower and isinstance(one.ask.request, FETCHES) for one in self._waiting.values()
+        ):
+            return KEPT
+        for one in self._fetches(follower, answering=True):
+            late = one.answered_ms - one.arrived_ms >= self.settings.fetch_wait_ms
+            return EXPIRED if late else ANSWERED
+        return None
 
     def _fetches(self, follower: int, at: int = -1, *, answering: bool) -> list[MessageInFlight]:
         """What lies between a follower and its leader, or the one of before."""
@@ -340,6 +360,13 @@ def _status(s: PartitionStage, _: str) -> object:
     return "under-replicated" if len(s.state.isr) < len(s.state.replicas) else "whole"
 
 
+def _epochs(s: PartitionStage, broker: str) -> object:
+    found = s.epochs(int(broker))
+    if found is None:
+        return None if int(broker) in s.nodes else "down"
+    return [f"({epoch}, {begin})" for epoch, begin in found]
+
+
 def _names(replica: Replica, end: int | None = None) -> list[str]:
     return [str(record) for offset, _, record in replica.log.records() if end is None or offset < end]
 
@@ -362,10 +389,11 @@ COLUMNS: Mapping[str, Column] = {
     r"LEO (\d)": _of(lambda r: r.log.end),
     r"HW (\d)": _of(lambda r: r.high_watermark),
     r"log (\d)": _of(_names),
-    r"epochs (\d)": _of(lambda r: [f"({e}, {begin})" for e, begin in r.log.epochs]),
+    r"epochs (\d)": _epochs,
     r"flushed (\d)": _of(lambda r: r.log.flushed),
     r"ISR at (\d)": _of(lambda r: r.isr),
     r"leader, as (\d) knows": _of(lambda r: f"{r.state.leader}, epoch {r.state.leader_epoch}"),
+    r"fetch of (\d)": lambda s, follower: s.asked(int(follower)),
     # As leader 1 has it: the in-sync set that it asked for and was not answered about; for whom its high
     # watermark waits (the in-sync set, and who is asked for or about to leave).
     r"remote LEO (\d)": _remote(1),

@@ -12,6 +12,7 @@ import msgspec
 from core.wire import Seen, WireRule
 from harness.brokers.admin.connection import AdminError
 from harness.contract.lanes import ANSWERED, CAUGHT, DELIVERED, Lane
+from harness.contract.replica_stage import FETCH_WAIT_MS
 from harness.contract.replicas import FUTURE, Known
 from model.errors import KafkaError
 from model.protocol.controller_messages import AlterPartition, QuorumFetch
@@ -24,11 +25,14 @@ from model.protocol.messages import (
     Produce,
 )
 from model.protocol.requests import AnyRequest
+from model.settings import Settings
 from scenarios.drivers.cluster import CONTROLLER_NODE, MessageInFlight
 from scenarios.drivers.partition import TP, PartitionStage
 
 WITNESS: Final = 8
 RAFT: Final = "raft-client-"
+NS_OF_MS: Final = FETCH_WAIT_MS * 1_000_000 // Settings().fetch_wait_ms
+"""Real time of a millisecond of the story: a fetch waits as long as at a real broker."""
 
 
 def alone(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -93,6 +97,14 @@ class ModelledReplicas:
             batches=tuple(one.log.batches),
             start=one.log.start,
         )
+
+    @alone
+    def epoch_end(self, node: int, epoch: int) -> tuple[int, int] | None:
+        one = self.inner.replica(TP, node)
+        if one is None:
+            raise AdminError("no replica")
+        known, end = one.log.end_of(epoch)
+        return (known, end) if known >= 0 else None
 
     def _image(self, node: int) -> Any:
         if node != WITNESS and node not in self.inner.nodes:
@@ -230,10 +242,11 @@ class ModelledReplicas:
                 error = int(answer.parts[TP][0] if answer.parts else answer.error)
             elif what == ANSWERED and isinstance(message.ask.request, Fetch):
                 error = int(answer.parts[TP].error if answer.parts else KafkaError.NONE)
+            at_ms = message.answered_ms if what == ANSWERED else self.inner.now
             self.keep.append(message)
             self.events.append(
                 Seen(
-                    ns=len(self.events),
+                    ns=at_ms * NS_OF_MS + len(self.events),
                     rule=number,
                     what=what,
                     node=message.ask.node,

@@ -3,10 +3,16 @@ planted bug the tables are the same, with one they differ."""
 
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from types import SimpleNamespace
 from typing import Any, cast
 
+import msgspec
 import pytest
+from kio.schema.fetch.v12.request import FetchRequest
 
+from core.op import TopicPartition
 from core.wire import Seen, WireRule
 from harness.contract import lanes, replica_stage, replicas, scenarios
 from harness.contract.lanes import Lane
@@ -15,9 +21,15 @@ from harness.contract.scenarios import SCENARIOS, ScenarioComparison, play
 from harness.contract.stage import NotOnKafka
 from harness.contract.versions import version_of
 from harness.processes.waiting import NotYet
+from harness.protocol.encoding import request_frame
+from harness.protocol.payloads import decode_request
+from model.eras import Era
 from model.errors import KafkaError
+from model.log.leader_epoch_file_cache import LeaderEpochFileCache
 from model.log.unified_log import RecordBatch
-from model.protocol.messages import FetchedPartition, FetchResponse, Produce, ProduceResponse
+from model.protocol.messages import Fetch, FetchedPartition, FetchResponse, Produce, ProduceResponse
+from model.protocol.requests import Answer
+from model.replication.replica_manager import DelayedFetch, ReplicaManager
 from model.settings import Settings
 from scenarios.drivers.cluster import ClusterStage
 from scenarios.drivers.partition import TP, PartitionStage
@@ -96,6 +108,126 @@ def test_a_planted_bug_is_a_difference(
     difference = play(SCENARIOS[name], KAFKA, places.real(bug), ScenarioComparison())
     assert difference is not None
     assert difference.real != difference.modelled
+
+
+WAITS = ("kept-for-ever", "not-kept", "kept-too-short", "kept-too-long")
+
+
+def wait_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leaders with one of these bugs keep fetches otherwise than Kafka does."""
+    fetch, unpark = ReplicaManager.fetch, ReplicaManager._unpark
+    waits = {"not-kept": 0, "kept-too-short": 200, "kept-too-long": 5000}
+
+    def fetched(self: ReplicaManager, request: Fetch, answer: Answer) -> None:
+        for bug in self.node.settings.bugs & waits.keys() if request.max_wait_ms else ():
+            request = msgspec.structs.replace(request, max_wait_ms=waits[bug])
+        fetch(self, request, answer)
+
+    def looked_at(self: ReplicaManager, parked: DelayedFetch, *, late: bool = False) -> bool:
+        sleeps = "kept-for-ever" in self.node.settings.bugs and not late
+        return not sleeps and unpark(self, parked, late=late)
+
+    monkeypatch.setattr(ReplicaManager, "fetch", fetched)
+    monkeypatch.setattr(ReplicaManager, "_unpark", looked_at)
+
+
+@pytest.mark.parametrize("bug", ["", *WAITS])
+def test_how_long_a_leader_keeps_a_fetch_is_compared(
+    bug: str, places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wait_otherwise(monkeypatch)
+    monkeypatch.setattr(scenarios, "LOOKS", 3)
+    for module in (lanes, replica_stage):
+        monkeypatch.setattr(module, "MESSAGE_S", 0.5)
+    played = ("fetch-in-purgatory", "second-fetch-round")
+    found = [play(SCENARIOS[name], KAFKA, places.real(bug), ScenarioComparison()) for name in played]
+    assert any(found) is bool(bug)
+    assert all("fetch of 2" in one.real for one in found if one is not None and "step" not in one.real)
+
+
+def test_a_fetch_whose_time_ran_out_in_reality_alone_is_no_difference(
+    places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    s = stage(places, "fetch-in-purgatory")
+    (place,) = places.made
+    s.fetch(2)
+    assert s.asked(2) == "kept"
+    place.wait(600)
+    assert s.asked(2) == "kept"  # it was answered, with nothing, as no time passed in the story
+    s.produce("m0", to=1)
+    assert s.asked(2) == "answered"
+    s.answer(2)
+    assert s.asked(2) is None
+
+
+def test_epochs_are_read_off_where_each_of_them_ends() -> None:
+    def begins(cache: list[tuple[int, int]], end: int, newest: int, start: int = 0) -> object:
+        epochs = LeaderEpochFileCache(Era())
+        epochs.extend(cache)
+
+        def told(epoch: int) -> tuple[int, int] | None:
+            known, ends = epochs.end_of(epoch, end)
+            return (known, ends) if known >= 0 else None
+
+        return replicas.epoch_begins(start, newest, told)
+
+    for cache, end in (
+        ([], 0),
+        ([(0, 0)], 0),
+        ([(0, 0)], 7),
+        ([(0, 0), (1, 1)], 1),
+        ([(0, 0), (1, 20), (2, 80), (3, 120)], 130),
+        ([(0, 0), (3, 2)], 3),
+        ([(2, 0)], 0),
+        ([(2, 0), (5, 4)], 4),
+    ):
+        assert begins(cache, end, 6) == cache
+        assert begins(cache, end, max([0, *(epoch for epoch, _ in cache)])) == cache
+    assert begins([(1, 3), (2, 5)], 6, 2, start=3) == [(1, 3), (2, 5)]
+
+
+class OneReplica:
+    """Connection to a broker whose replica has epochs 0 and 2, which begin at 0 and 5, and ends at 9."""
+
+    def __init__(self) -> None:
+        self.asked: list[Any] = []
+
+    def call(self, response: type[Any], /, **values: Any) -> Any:
+        frame = request_frame(FetchRequest, values, 1, "inquest")
+        request: Any = decode_request(frame, FetchRequest)
+        self.asked.append(request)
+        (topic,) = request.topics
+        (part,) = topic.partitions
+        ends = {0: (0, 5), 1: (0, 5), 2: (2, 9)}
+        found = ends.get(part.last_fetched_epoch)
+        one = SimpleNamespace(error_code=0 if found else 1)
+        if found:
+            one.diverging_epoch = SimpleNamespace(epoch=found[0], end_offset=found[1])
+        return SimpleNamespace(responses=[SimpleNamespace(partitions=[one])])
+
+
+def test_any_replica_tells_where_an_epoch_ends_to_a_fetch_from_behind_it() -> None:
+    connection: Any = OneReplica()
+    told = partial(replicas.epoch_end, connection, TopicPartition("t", 3))
+    assert replicas.epoch_begins(0, 4, told) == [(0, 0), (2, 5)]
+    assert [one.topics[0].partitions[0].last_fetched_epoch for one in connection.asked] == [0, 1, 2, 3]
+    first = connection.asked[0]
+    assert (first.replica_id, first.topics[0].topic) == (replicas.FUTURE, "t")
+    part = first.topics[0].partitions[0]
+    assert (part.partition, part.current_leader_epoch, part.fetch_offset) == (3, -1, replicas.BEYOND)
+
+
+@pytest.mark.parametrize("noted", [True, False])
+def test_when_a_leader_notes_its_epoch_is_compared(noted: bool, places: Places) -> None:
+    real = places.real()
+
+    def otherwise(stage: ClusterStage) -> ClusterStage:
+        era = replace(stage.settings.era, epoch_when_led=noted)
+        return real(stage.again(replace(stage.settings, era=era)))
+
+    difference = play(SCENARIOS["epoch-when-led"], KAFKA, otherwise, ScenarioComparison())
+    assert (difference is None) is noted
+    assert difference is None or difference.real == {"epochs 2": "(0, 0)"}
 
 
 def stage(places: Places, name: str) -> ReplicaStage:
