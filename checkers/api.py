@@ -293,7 +293,7 @@ def check_portable(path: Path) -> list[PortableAnswer]:
 
 
 def _by_config(case: PortableTables) -> dict[str, PortableVerdict]:
-    tally = check_tables(case.tables, recorded=False)
+    tally = check_tables(case.tables, recorded=False, f=case.f)
     tried = any(map(_showed, case.ops))
     found = {kind.name for kind in tally.counts} - {REUSE}
     answers: dict[str, PortableVerdict] = {}
@@ -353,9 +353,11 @@ def check_tables(
     config: RunConfig | None = None,
     cap: int = CAP,
     evidence: Evidence | None = None,
+    f: Sequence[str] = (),
 ) -> Tally:
     """Check a whole history that is in memory, in this process. recorded: else it is a portable one. config:
-    None = that of a run with all defaults. evidence: of its brokers, None = there is none."""
+    None = that of a run with all defaults. evidence: of its brokers, None = there is none. f: the names of
+    kinds of ops, which tell polls of portable ones."""
     return pipeline.check_tables(
-        tables, ALL_CHECKS, recorded=recorded, events=events, config=config, cap=cap, evidence=evidence
+        tables, ALL_CHECKS, recorded=recorded, events=events, config=config, cap=cap, evidence=evidence, f=f
     )

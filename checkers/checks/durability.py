@@ -18,6 +18,7 @@ from checkers.engine.findings import (
     Acks,
     Finding,
     PartitionResult,
+    Shown,
     What,
     at,
 )
@@ -37,13 +38,15 @@ class LostWrite(Finding):
 
     log_end: where the log ended, -1 unknown. fresh: nothing had been acknowledged in the partition when
     the record was sent. first: no earlier record of its producer is in the log, and a later one is.
-    withheld: it is in the log, and readers at read_committed do not get it.
+    withheld: it is in the log, and readers at read_committed do not get it. passed_by: of a history without
+    final reads, a read that passed it; else None.
     """
 
     log_end: int
     fresh: bool
     first: bool
     withheld: bool
+    passed_by: Shown | None = None
 
     def sentence(self, history: History) -> str:
         """What was promised, and what was read."""
@@ -59,7 +62,18 @@ class LostWrite(Finding):
             promised = f"was written (op {s.op} has no known outcome, but consumers saw it take effect)"
         else:
             promised = f"was acknowledged{where} {at(history, self.at_ns)}"
-        reads = self.only(What.READ)
+        return f"{s.text(history)}, sent by {history.client(self.process)}, {promised}; {self._seen()}"
+
+    def _seen(self) -> str:
+        """What reads show of it."""
+        reads, past = self.only(What.READ), self.passed_by
+        if past is not None:
+            seen = f"op {reads[0].op} had read it at offset {reads[0].offset}, yet " if reads else ""
+            level = " at read_committed" if reads else ""
+            return (
+                f"{seen}no poll on record returned it{level}, and op {past.op} was given a later record of"
+                f" its partition, at offset {past.offset}."
+            )
         seen = "no consumer ever read it, and "
         if reads:
             seen = f"op {reads[0].op} had read it at offset {reads[0].offset}, yet "
@@ -67,10 +81,7 @@ class LostWrite(Finding):
             seen = f"{IN_THE_LOG}, and "
         level = " at read_committed" if self.withheld else ""
         reached = f" (the log ends at {self.log_end})" if self.log_end >= 0 else ""
-        return (
-            f"{s.text(history)}, sent by {history.client(self.process)}, {promised}; {seen}"
-            f"the final reads{level} went beyond its place{reached} and did not return it."
-        )
+        return f"{seen}the final reads{level} went beyond its place{reached} and did not return it."
 
 
 class UnseenRecord(Finding):
@@ -100,6 +111,7 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
 def _report_losses(p: KernelView, result: PartitionResult, missing: Array) -> None:
     log_end = max((b.end for b in p.bounds if b is not None), default=-1)
     first_ack, lowest = p.first_ack, p.lowest_values
+    passing = None if p.known.on_record.final_reads else _passing(p, missing)
 
     def lost(row: int) -> Finding:
         s = p.sent(row)
@@ -113,6 +125,7 @@ def _report_losses(p: KernelView, result: PartitionResult, missing: Array) -> No
             fresh=first_ack >= s.invoke_ns,
             first=s.value < int(lowest[p.owner[row]]) < NEVER,
             withheld=bool(p.shown_any[row] and not p.returned[row]),
+            passed_by=None if passing is None else p.got(passing[row]),
         )
 
     codes = promised(p, missing)
@@ -158,20 +171,46 @@ def _unseen(p: KernelView, row: int) -> Finding:
 
 def passed_over(p: KernelView) -> Array:
     """Without final reads: committed sends that no read returned, with a place at or below the highest
-    that a read reached; none, where the history may lack reads."""
+    that a read which speaks of them reached; none, where the history may lack reads."""
     sends, reads = p.sends, p.reads
-    txn = sends["txn"] == 1
-    rc = reads["isolation"] == RC
-    touched = p.flagged(rc | (p.of_writer(sends["txn"], 1) == 0))
+    touched = p.flagged((reads["isolation"] == RC) | (p.of_writer(sends["txn"], 1) == 0))
     rows = np.flatnonzero(p.committed & ~touched)
     if not len(rows) or not p.counting.any() or not p.known.on_record.from_start:
         return rows[:0]
-    first = p.first_offsets
-    bound_rc = first[p.counting & rc].max(initial=-1)
-    bound_any = first[p.counting].max(initial=-1)
     last = p.highest_offsets[rows]
-    bound = np.where(txn[rows], bound_rc, bound_any)
-    return np.asarray(rows[(last >= 0) & (last <= bound)])
+    return np.asarray(rows[(last >= 0) & (last <= _furthest(p, rows)[1])])
+
+
+def _passing(p: KernelView, rows: Array) -> dict[int, int]:
+    """Of each of these sends, which were passed over: the read (row) that got furthest beyond it."""
+    return dict(zip(rows.tolist(), _furthest(p, rows)[0].tolist(), strict=True))
+
+
+def _furthest(p: KernelView, rows: Array) -> tuple[Array, Array]:
+    """For each of these sends, of the reads that speak of it: the one (row) with the highest first offset of
+    its value, and that offset; -1 = none speaks of it."""
+    first, sent = np.append(p.first_offsets, -1), p.sends["invoke_ns"][rows]
+    levels = (p.counting & (p.reads["isolation"] == RC), p.counting)
+    rc, any_level = (_speaking(p, np.flatnonzero(level), first, sent) for level in levels)
+    found = np.where(p.sends["txn"][rows] == 1, rc, any_level)
+    return found, first[found]
+
+
+def _speaking(p: KernelView, reads: Array, first: Array, sent: Array) -> Array:
+    """For each of these times of sends: of those reads (rows) the one with the highest first offset, without
+    those behind a poll in doubt that may have had the record; -1 = there is none."""
+    polls = p.known.polls_in_doubt
+    if not len(polls):
+        best = reads[np.argmax(first[reads])] if len(reads) else -1
+        return np.full(len(sent), best)
+    groups = p.known.group[p.known.positions(p.reads["process"][reads])]
+    until = polls.until(groups, p.reads["complete_ns"][reads])
+    order = np.argsort(until, kind="stable")
+    offsets = first[reads[order]]
+    highest = np.maximum.accumulate(offsets)
+    best = np.maximum.accumulate(np.where(offsets == highest, np.arange(len(order)), 0))
+    best = np.append(-1, reads[order][best])
+    return np.asarray(best[np.searchsorted(until[order], sent)])
 
 
 def _join(run: WholeRun, tally: Tally) -> None:

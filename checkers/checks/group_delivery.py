@@ -116,9 +116,10 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
         if position.group in p.known.unseen:
             continue
         missed = never_read(p, position.group, to_see(p, position, rows), spans)
-        if not p.known.on_record.from_start:
-            part.open += len(missed)
-        elif len(missed):
+        maybe = _maybe_given(p, position.group, rows, missed)
+        part.open += int(maybe.sum())
+        missed = missed[~maybe]
+        if len(missed):
             _skipped(p, result, position, rows, spans, missed)
 
 
@@ -228,6 +229,26 @@ def _given_again(p: KernelView, commits: Columns, commit: int, row: int) -> Give
         at_ns=read.done_ns,
         committed_ns=int(commits["done"][commit]),
     )
+
+
+def _maybe_given(p: KernelView, group: int, commits: Columns, missed: Array) -> Array:
+    """Of each missed slot: whether a poll of a member that is not on record may have returned it."""
+    if not p.known.on_record.from_start:
+        return np.ones(len(missed), bool)
+    polls = p.known.polls_in_doubt
+    if not len(polls) or not len(missed):
+        return np.zeros(len(missed), bool)
+    passed = passed_ns(commits, p.slots.offsets(missed))
+    return np.asarray(polls.until(np.full(len(missed), group), passed) >= _sent_ns(p, missed))
+
+
+def _sent_ns(p: KernelView, slots: Array) -> Array:
+    """When the first send began that was acknowledged at each of these slots, or read there; 0: none was."""
+    first = np.full(p.slots.size, NEVER)
+    acked, read = np.flatnonzero(p.acked), np.flatnonzero(p.writer >= 0)
+    np.minimum.at(first, p.slots(p.sends["offset"][acked]), p.sends["invoke_ns"][acked])
+    np.minimum.at(first, p.read_slot[read], p.of_writer(p.sends["invoke_ns"], -1, read))
+    return np.where(first[slots] < NEVER, first[slots], 0)
 
 
 def _skipped(

@@ -126,6 +126,7 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
     found = hits[~explained & (~reset | _passed(p, steps.r[hits]))]
     if not p.known.on_record.positions:
         found = found[~_goes_on(p, steps, found, position)]
+    found = found[~_may_have_been_given(p, steps, found, back)]
     inside = steps.inside[found]
     for name, mine in (
         (BACK_INSIDE, found[inside & back[found]]),
@@ -168,6 +169,12 @@ def _goes_on(p: KernelView, steps: _Steps, found: Array, position: Array) -> Arr
         last[open_] = first[last[open_]] - 1
         open_ = open_[~on[open_] & (last[open_] > q[open_])]
     return on
+
+
+def _may_have_been_given(p: KernelView, steps: _Steps, found: Array, back: Array) -> Array:
+    """For each of these steps: what it passes over, a poll in doubt between the two reads may have had."""
+    ends = (p.reads["op"][rows[found]] for rows in (steps.q, steps.r))
+    return ~back[found] & p.known.polls_in_doubt.between(p.reads["process"][steps.r[found]], *ends)
 
 
 def _report_beginnings(p: KernelView, result: PartitionResult) -> None:

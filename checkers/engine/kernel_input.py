@@ -14,6 +14,7 @@ import pyarrow as pa
 from checkers.allowed import begins_late
 from checkers.engine.cut_journals import NOBODY, absent, broke_off, cut
 from checkers.engine.findings import CAP, FAIL, FINAL, INFO, NEVER, OK, RC, RU
+from checkers.engine.polls_in_doubt import NONE, PollsInDoubt, polls_in_doubt
 from checkers.engine.share_groups import RunShareGroups, share_groups
 from checkers.registration import Hindrances, hindrances
 from checkers.windows import (
@@ -138,6 +139,7 @@ class KernelInput:
     -1 = none was.
     named: values of records that output of an application was made of, and that its input lacks; sorted.
     damaged: offsets where final reads returned what is not a record of the partition (`foreign`).
+    polls_in_doubt: of a history that others recorded; else what polls returned is on record when they return.
     unclosed: of each group that has some, the processes whose automatic commits may have passed records that
     they never returned.
     vertex, relay: flags by op (docs/checks.md, "Cycles").
@@ -187,6 +189,7 @@ class KernelInput:
     removed_ns: int
     named: Array
     damaged: Mapping[int, Array]
+    polls_in_doubt: PollsInDoubt
     unclosed: Mapping[int, "Unclosed"]
     ends: Array
     windows: RunWindows
@@ -298,10 +301,12 @@ def kernel_input(
     events: Sequence[Event] = (),
     windows: RunWindows | None = None,
     cap: int = CAP,
+    f: Sequence[str] = (),
 ) -> KernelInput:
     """The input of all partitions of a history.
 
-    config: None = that of a run with all defaults. windows: None = those that the events show.
+    config: None = that of a run with all defaults. windows: None = those that the events show. f: names of
+    kinds of ops.
     """
     config = config or RunConfig(seed=0)
     named = {row["tp"]: (row["topic"], row["partition"]) for row in tables["tps"].to_pylist()}
@@ -353,6 +358,7 @@ def kernel_input(
         removed_ns=_removed_ns(tables["bounds"], named, config, events),
         named=_named(tables["foreign"]) if record.final_reads else np.zeros(0, np.int64),
         damaged=_damaged(tables["foreign"], tables["ops"]) if record.final_reads else {},
+        polls_in_doubt=(NONE if record.recovery else polls_in_doubt(tables["ops"], tables["processes"], f)),
         unclosed=unclosed(process, ops) if record.commits else {},
         ends=ends(ops) if record.recovery else np.zeros(0, np.int64),
         windows=windows,

@@ -131,11 +131,12 @@ def check_tables(
     windows: RunWindows | None = None,
     cap: int = CAP,
     evidence: Evidence | None = None,
+    f: Sequence[str] = (),
 ) -> Tally:
-    """Check a whole run that is in memory, in this process. config, windows: see `kernel_input`. evidence:
+    """Check a whole run that is in memory, in this process. config, windows, f: see `kernel_input`. evidence:
     see `check_evidence`; None = it has none."""
     record = RECORDED if recorded else PORTABLE
-    known = kernel_input(tables, record=record, config=config, events=events, windows=windows, cap=cap)
+    known = kernel_input(tables, record=record, config=config, events=events, windows=windows, cap=cap, f=f)
     kernels = kernels_of(checks)
     rows = list(partitions(columns(tables["sends"], SENDS), columns(tables["reads"], READS)))
 
@@ -157,7 +158,9 @@ def check_sealed(
     Raises: HistoryError, where a file proves damaged; SparkError, where the engine failed over the history.
     """
     record, found = on_record(history.config), evidence or Evidence({})
-    known = kernel_input(history.tables, record=record, config=config, events=history.events)
+    known = kernel_input(
+        history.tables, record=record, config=config, events=history.events, f=history.names.f
+    )
     known = replace(known, ops=OpsOnRecord.of(history.tables))
     known, folder = _looked(history, workers, known), storage.shared(history.run.folder)
     tasks = [

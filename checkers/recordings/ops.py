@@ -62,7 +62,7 @@ class OpWriter:
             self._journals.process(process, ns=began)
         mops = tuple(self._mops(op))
         lines: list[j.Line] = [
-            j.Invoked(op=number, ns=began, phase=Phase.FAULTS, f=op.f, txn=op.txn, abort=False, mops=mops)
+            j.Invoked(op=number, ns=began, phase=Phase.FAULTS, f=_f(op), txn=op.txn, abort=False, mops=mops)
         ]
         if op.completed is not None or left:
             lines += self._rebalances(op, number, began)
@@ -137,6 +137,12 @@ class OpWriter:
         if kind is AssignmentKind.MANUAL:  # what was dropped before is dropped again: it may have been read
             yield j.AssignmentChanged(op=number, ns=ns, kind=kind, generation=-1, tps=[])
         yield j.AssignmentChanged(op=number, ns=ns, kind=kind, generation=-1, tps=tps)
+
+
+def _f(op: PortableOp) -> str:
+    """Its kind; a transaction that only sends polls nothing, and nothing in doubt either."""
+    only_sends = bool(op.mops) and all(isinstance(mop, SendMop) for mop in op.mops)
+    return "send" if only_sends else op.f
 
 
 def _value(mop: SendMop) -> Name:

@@ -35,8 +35,8 @@ TICK_NS: Final = 1_000
 class PortableTables:
     """One history. `ops[n]` is the op that the tables number n; `values` names the value ids.
 
-    tables: as `history.tables` describes them; none where the case is of the kind `unit`, or cannot be
-    judged: `error` says why.
+    tables: as `history.tables` describes them, f: the names of kinds of ops in them; none where the case is
+    of the kind `unit`, or cannot be judged: `error` says why.
     """
 
     name: str
@@ -44,6 +44,7 @@ class PortableTables:
     ops: tuple[PortableOp, ...]
     tables: dict[str, pa.Table]
     values: dict[int, Name]
+    f: tuple[str, ...] = ()
     error: str = ""
 
 
@@ -55,27 +56,31 @@ def cases(path: Path) -> Iterator[PortableTables]:
     for case in read(path):
         tables: dict[str, pa.Table] = {}
         values: dict[int, Name] = {}
+        f: tuple[str, ...] = ()
         error = case.error
         if case.kind != "unit" and not error:
             try:
-                values, tables = _values(f"{path}: case {case.name!r}", case.ops), _tables(case.ops)
+                values = _values(f"{path}: case {case.name!r}", case.ops)
+                tables, f = _tables(case.ops)
             except HistoryError as refused:
                 error = str(refused)
         yield PortableTables(
-            name=case.name, kind=case.kind, ops=case.ops, tables=tables, values=values, error=error
+            name=case.name, kind=case.kind, ops=case.ops, tables=tables, values=values, f=f, error=error
         )
 
 
-def _tables(ops: Sequence[PortableOp]) -> dict[str, pa.Table]:
-    """The tables of a history without final reads."""
+def _tables(ops: Sequence[PortableOp]) -> tuple[dict[str, pa.Table], tuple[str, ...]]:
+    """The tables of a history without final reads, and the names of kinds of ops."""
     journals = _Journals()
     writer = OpWriter(journals, moved_by_groups=False)
     for op in sorted(ops, key=attrgetter("invoked_at")):
         ended = op.invoked_at if op.completed_at is None else op.completed_at
         writer.write(op, op.invoked_at * TICK_NS, ended * TICK_NS)
-    tables = journals.rows().tables()
+    rows = journals.rows()
+    tables = rows.tables()
     in_order = {name: [(column, "ascending") for column in columns] for name, columns in ORDER.items()}
-    return {name: of.sort_by(in_order[name]) if name in in_order else of for name, of in tables.items()}
+    in_place = {name: of.sort_by(in_order[name]) if name in in_order else of for name, of in tables.items()}
+    return in_place, tuple(rows.f.names)
 
 
 class _Journals:

@@ -114,7 +114,11 @@ def passed_over(f: Facts, send: Row) -> bool:
     """Portable: counting reads went past its place, and none returned it."""
     tp, pairs = send["tp"], f.pairs[send["tp"]]
     bound = max(
-        (min(o for o, v in pairs if v == r["value"]) for r in f.reads if r["tp"] == tp and f.counts(r, send)),
+        (
+            min(o for o, v in pairs if v == r["value"])
+            for r in f.reads
+            if r["tp"] == tp and f.counts(r, send) and not f.doubted(r, send)
+        ),
         default=-1,
     )
     places = [o for o, v in pairs if v == send["value"]]
@@ -377,7 +381,9 @@ def poll_order(f: Facts) -> Found:
                     f.spans[f"{name}{step}", *key].append(span)
                 if high <= low:
                     yield (f"{name}nonmonotonic-poll", *key), variant
-                elif f.between(tp, low, high, r["isolation"]):
+                elif f.between(tp, low, high, r["isolation"]) and not any(
+                    q["op"] < op["op"] < r["op"] and op["process"] == process for op in f.doubtful_polls
+                ):
                     yield (f"{name}poll-skip", *key), variant
 
 

@@ -23,7 +23,7 @@ from history.tables import OPEN
 from tests.adversary.compaction import kept_ns, key, may_stand_above, stood, tombstone
 from tests.adversary.deleted import deleted_topics, deletions
 from tests.adversary.excuses import Span, remembered_ms, retention
-from tests.adversary.rows import Key, Recorded, Row
+from tests.adversary.rows import F, Key, Recorded, Row
 
 OK, FAIL, INFO = Outcome.OK, Outcome.FAIL, Outcome.INFO
 RC, RU = int(Isolation.READ_COMMITTED), int(Isolation.READ_UNCOMMITTED)
@@ -86,6 +86,25 @@ class Facts:
         """A counting read that counts for the send."""
         counting = read["op_outcome"] == OK or read["phase"] == Phase.FINAL
         return bool(counting and (read["isolation"] == RC or send["txn"] == 0))
+
+    @cached_property
+    def doubtful_polls(self) -> list[Row]:
+        """Polls of a portable history that may have returned what is not on record."""
+        return [
+            op
+            for op in self.ops.values()
+            if self.portable and op["outcome"] == INFO and not op["n_reads"]
+            if F[op["f"]] in ("poll", "txn") and self.processes[op["process"]]["isolation"] >= 0
+        ]
+
+    def doubted(self, read: Row, send: Row) -> bool:
+        """A poll in doubt may have returned the send before this read."""
+        return any(
+            self.group_of(op) == self.group_of(read)
+            and op["invoke_ns"] <= read["complete_ns"]
+            and op["complete_ns"] >= send["invoke_ns"]
+            for op in self.doubtful_polls
+        )
 
     def seen(self, send: Row) -> bool:
         return any(self.counts(read, send) for read in self.reads_of[send["tp"], send["value"]])

@@ -112,7 +112,7 @@ def answer(recorded: Recorded) -> Said:
     """What the checker says."""
     tables = recorded.arrow()
     tally = api.check_tables(
-        tables, recorded=not recorded.portable, events=recorded.events, config=recorded.config, cap=2**31
+        tables, recorded=not recorded.portable, events=recorded.events, config=recorded.config, cap=2**31, f=F
     )
     found: dict[Key, set[str]] = {}
     for each in tally.findings:

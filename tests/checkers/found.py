@@ -9,6 +9,7 @@ from checkers.engine.check import Tally
 from checkers.engine.findings import CAP
 from core.config import RunConfig
 from history.events import Event
+from tests.histories.built import F
 
 
 def check_tables(
@@ -22,7 +23,7 @@ def check_tables(
     """portable: None = a history without `bounds` rows is portable."""
     if portable is None:
         portable = tables["bounds"].num_rows == 0
-    return api.check_tables(tables, recorded=not portable, events=events, config=config, cap=cap)
+    return api.check_tables(tables, recorded=not portable, events=events, config=config, cap=cap, f=F)
 
 
 def findings(

@@ -249,6 +249,8 @@ def _op(built: Built, found: re.Match[str], now: int) -> Op:
         if isinstance(mop, Send | Read | Commit | Delivery | Said):
             mop.ns = LATE
         op.mops.append(mop)
+    if op.mops and all(isinstance(mop, Send) for mop in op.mops):
+        op.f = "send"
     built.ops.append(op)
     return op
 

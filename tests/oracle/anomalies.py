@@ -21,6 +21,7 @@ import pyarrow as pa
 from core.config import RunConfig
 from core.op import AssignmentKind, CommitKind, Phase, process_of
 from history.events import Event
+from tests.histories.built import F
 from tests.oracle import dead_letters
 from tests.oracle.groups import (
     copy_order_undecided,
@@ -86,13 +87,21 @@ def resurrected_key(history: History) -> Iterator[Key]:
 
 def _skipped_for_good(p: Partition, log: set[tuple[int, int]], send: Row) -> bool:
     """Portable: reads went past the send and nobody ever got it."""
-    counting = {read["value"] for read in p.reads if counts(read, send)}
+    counting = {read["value"] for read in p.reads if _speaks(p.history, read, send)}
     bound = max((_first(log, value) for value in counting), default=-1)
     offsets = [offset for offset, value in log if value == send["value"]]
     read = any(
         read["value"] == send["value"] and (read["isolation"] == RC or not send["txn"]) for read in p.reads
     )
     return bool(offsets) and max(offsets) <= bound and not read
+
+
+def _speaks(history: History, read: Row, send: Row) -> bool:
+    """The read tells that the send was passed: no poll in doubt before it may have returned that."""
+    return counts(read, send) and not any(
+        op["invoke_ns"] <= read["complete_ns"] and op["complete_ns"] >= send["invoke_ns"]
+        for op in history.polls_in_doubt(read["process"])
+    )
 
 
 def _first(log: set[tuple[int, int]], value: int) -> int:
@@ -353,7 +362,11 @@ def poll_order(history: History) -> Iterator[Key]:
         before, after = _position(p, q), _position(p, r)
         if after <= before:
             yield (f"{prefix}nonmonotonic-poll", *key)
-        if any(before < offset < after for offset in p.order(r["isolation"])):
+        given = any(
+            q["op"] < op["op"] < r["op"] and op["process"] == r["process"]
+            for op in history.polls_in_doubt(r["process"])
+        )
+        if not given and any(before < offset < after for offset in p.order(r["isolation"])):
             yield (f"{prefix}poll-skip", *key)
     for p, r, internal in _first_reads(history) if history.recorded else ():
         if p.begins_known() and any(
@@ -500,13 +513,17 @@ def findings(
     portable: bool | None = None,
     events: Sequence[Event] = (),
     config: RunConfig | None = None,
+    f: Sequence[str] = F,
 ) -> set[Key]:
     """The keys of all findings, allowed or not.
 
     portable: whether anything else than `inquest run` made the history; None: if it has no `bounds`.
-    events: of the run: open transactions, and whether it came to rest. config: None = all defaults.
+    events: of the run: open transactions, and whether it came to rest. config: None = all defaults. f: the
+    names of kinds of ops. Of an imported history, only group-skip and group-duplicate.
     """
-    history = History(tables, portable=portable, events=events, config=config)
+    history = History(tables, portable=portable, events=events, config=config, f=f)
+    if history.imported:
+        return {key for rule in (group_skip, group_duplicate) for key in rule(history)}
     return {key for rule in RULES for key in rule(history)}
 
 

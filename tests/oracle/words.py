@@ -31,6 +31,7 @@ from history.events import (
     WrongClusterSeen,
 )
 from history.tables import GONE, OPEN
+from tests.histories.built import F
 
 Row = dict[str, Any]
 """One row of a table, by column."""
@@ -290,13 +291,16 @@ class History:
         portable: bool | None,
         events: Sequence[Event] = (),
         config: RunConfig | None = None,
+        f: Sequence[str] = F,
     ) -> None:
         rows = {name: table.to_pylist() for name, table in tables.items()}
         self.recorded = bool(rows["bounds"]) if portable is None else not portable
         self.events = events
         self.config = config or RunConfig(seed=0)
         self.tombstones = _tombstones_ns(self.config, events) if self.recorded else -1
-        self.retention = not self.recorded or _limited(self.config)
+        self.imported = self.config.sut == "imported"
+        self.retention = not self.recorded or self.imported or _limited(self.config)
+        self.f = f
         self.ops: dict[int, Row] = {row["op"]: row for row in rows["ops"]}
         self.processes: dict[int, Row] = {row["process"]: row for row in rows["processes"]}
         self.sends: list[Row] = sorted(rows["sends"], key=_program_order)
@@ -316,6 +320,18 @@ class History:
             for send in partition.sends
             if send["txn"] and send["op_outcome"] == INFO and partition.seen(send)
         }
+
+    def polls_in_doubt(self, process: int) -> list[Row]:
+        """Polls of this process, or of another one of its group, that may have returned what is not on
+        record."""
+        group = self.processes[process]["group"]
+        return [
+            op
+            for op in (self.ops.values() if self.imported or not self.recorded else ())
+            if op["outcome"] == INFO and op["n_reads"] == 0 and self.f[op["f"]] in ("poll", "txn")
+            if self.processes[op["process"]]["isolation"] >= 0
+            if self.processes[op["process"]]["group"] == group
+        ]
 
     def deletions(self, tp: int) -> list[tuple[int, int, int]]:
         """From when until when faults asked for the deletion of records of the partition, and below which

@@ -188,3 +188,23 @@ def test_a_transaction_in_doubt_may_have_been_open_when_the_ends_were_listed(
     lines = text(holds("final_reads"), *settings, SENT, txn, final, reached, *ends)
     verdict = verdict_of(tmp_path, "jsonl", lines)
     assert (found(verdict), verdict.checks["stability"].status) == (forbidden, status)
+
+
+# What a lost record rests on ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("txn", [False, True])
+def test_a_lost_record_names_the_poll_that_passed_it_where_there_were_no_final_reads(
+    tmp_path: Path, txn: bool
+) -> None:
+    sent = op(0, 10, sends=records(("a", 0), ("b", 1), ("c", 2)), txn=txn)
+    rest = [op(1, 50, reads=records(("c", 2)))]
+    if txn:
+        rest.append(op(2, 70, reads=records(("a", 0), ("b", 1))))
+    settings = [process(0, transactional_id="x"), process(2, acks=None, isolation="read_uncommitted")]
+    verdict = verdict_of(tmp_path, "jsonl", text(holds("from_start"), *settings * txn, sent, *rest))
+    first, _ = verdict.anomalies["lost-write"].examples
+    seen = "op 2 had read it at offset 0, yet " if txn else ""
+    level = " at read_committed" if txn else ""
+    passed = "and op 1 was given a later record of its partition, at offset 2."
+    assert first.sentence.endswith(f"; {seen}no poll on record returned it{level}, {passed}")
