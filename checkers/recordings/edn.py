@@ -268,7 +268,7 @@ def _collection(opened: str, items: list[object]) -> object:
 
 def _scalar(kind: str | None, token: re.Match[str]) -> object:
     if kind == "escaped":
-        return _ESCAPE.sub(_unescaped, token["escaped"])
+        return _paired(_ESCAPE.sub(_unescaped, token["escaped"]))
     if kind == "symbolic":
         return float(token["symbolic"].replace("Inf", "inf"))
     if kind != "atom":
@@ -282,6 +282,14 @@ def _scalar(kind: str | None, token: re.Match[str]) -> object:
         except ValueError:
             pass
     return atom
+
+
+def _paired(text: str) -> str:
+    """The text with one character for each pair of escapes that stands for one. Raises: EdnError."""
+    try:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
+    except UnicodeDecodeError:
+        raise EdnError("text with half of a surrogate pair") from None
 
 
 def _unescaped(found: re.Match[str]) -> str:

@@ -203,3 +203,17 @@ def test_mutated_recordings_never_crash(format: str) -> None:
     tried = fuzz(format, range(100))
     assert tried.files == 100
     assert tried.crashes == []
+
+
+def test_a_key_of_an_escaped_surrogate_pair_is_the_key_that_is_spelled_plainly(tmp_path: Path) -> None:
+    sent = (
+        r'{:index 0, :type :invoke, :process 0, :f :send, :value [[:send "\ud83d\ude00" "\ud83d\ude00"]]}',
+        r'{:index 1, :type :ok, :process 0, :f :send, :value [[:send "😀" [0 "😀"]]]}',
+    )
+    polled = (
+        "{:index 2, :type :invoke, :process 1, :f :poll, :value [[:poll]]}",
+        r'{:index 3, :type :ok, :process 1, :f :poll, :value [[:poll {"\ud83d\ude00" [[0 "😀"]]}]]}',
+    )
+    run, recording = imported(tmp_path, "jepsen", "\n".join((*sent, *polled)))
+    assert recording.reasons == []
+    assert check_run(run).valid is True

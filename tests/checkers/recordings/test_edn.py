@@ -26,6 +26,7 @@ def values(content: str | bytes) -> list[object]:
         ("[1.5 2.0M 1e3 -0.5]", [1.5, 2.0, 1000.0, -0.5]),
         ("[nil true false]", [None, True, False]),
         (r'["a\"b" "\\" "\n" "\u00e9" "plain"]', ['a"b', "\\", "\n", "é", "plain"]),
+        (r'["\ud83d\uDE00" "\uD83D\uDE00\u00e9" "\n😀"]', ["😀", "😀é", "\n😀"]),
         ('{"k" [1], 2 #{3}}', {"k": [1], 2: [3]}),
         ("#jepsen.history.Op{:index 0}", {"index": 0}),
         ('{:time #inst "2026-01-01", :ns/name sym}', {"time": "2026-01-01", "ns/name": "sym"}),
@@ -100,3 +101,12 @@ def test_a_form_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None
 def test_parse_refuses_what_is_cut() -> None:
     with pytest.raises(EdnError, match="ends inside"):
         parse("{:a ")
+
+
+@pytest.mark.parametrize("text", [r"\ud83d", r"\ude00\ud83d", r"\ud83d\n\ude00", r"a\uDE00"])
+def test_half_a_character_is_damage_of_its_form(text: str) -> None:
+    found = read(f'{{:a "{text}"}}\n{{:b 2}}')
+    assert [(form.line, form.value, form.error) for form in found] == [
+        (1, None, "text with half of a surrogate pair"),
+        (2, {"b": 2}, ""),
+    ]
