@@ -263,6 +263,12 @@ class ExternalSection(Section):
 UNTIMED: Final = frozenset({"verifiable"})
 """Formats of imports that do not say when an op began."""
 
+CLOCK_ERROR_S: Final = {"verifiable": 5.0}
+"""How far the clocks of two processes may be apart where the user does not say, by format of an import: those
+whose files come from several hosts, each with a clock of its own."""
+CUT_TO_NS: Final = {"verifiable": 1_000_000}
+"""What times are cut to, by format: others have nanoseconds."""
+
 UNRECORDED: Final = ("nemesis", "preset", "seed", "brokers", "duration_s")
 """Settings that no recording of another program has: an import has their defaults."""
 
@@ -275,8 +281,16 @@ class ImportedSection(Section):
     files: tuple[str, ...] = ()
     options: tuple[Literal["--from-start", "--one-group"], ...] = ()
     """What its user said of the recording."""
+    clock_error_s: float | None = Field(default=None, ge=0, lt=1e6, allow_inf_nan=False)
+    """The clocks of two processes are at most so far apart, as its user said."""
     on_record: tuple[Literal["final_reads", "from_start", "positions", "commits"], ...] = ()
     """What they hold beside ops and records (`checkers.engine.kernel_input.OnRecord`)."""
+
+    @property
+    def apart_ns(self) -> int:
+        """How far times of two processes on record may be apart from what they were."""
+        seconds = CLOCK_ERROR_S.get(self.format, 0.0) if self.clock_error_s is None else self.clock_error_s
+        return round(seconds * 1e9) + CUT_TO_NS.get(self.format, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -138,7 +138,8 @@ def _beginnings(p: KernelView, group: int, commits: Columns, spans: Spans) -> tu
     if changes is None or not reads.any():
         return none, none
     first = int(commits["done"][stored(commits)].min(initial=NEVER))
-    given = (changes["kind"] == AssignmentKind.ASSIGNED) & (changes["ns"] < first)
+    assigned = changes["kind"] == AssignmentKind.ASSIGNED
+    given = assigned & (changes["ns"] - p.known.apart_ns < first)
     begun = np.flatnonzero(given | (changes["kind"] == AssignmentKind.RESET))
     process = changes["process"][begun].astype(np.int64)
     under, at = np.unique(

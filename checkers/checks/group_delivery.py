@@ -38,7 +38,7 @@ from checkers.engine.findings import (
 from checkers.engine.partition_view import KernelView, among, distinct
 from checkers.windows import OFFSETS
 from core.op import AssignmentKind, CommitKind
-from history.columns import Array, Columns, columns
+from history.columns import Array, Columns, columns, grouped
 from history.reader import History
 
 AGAIN = "group-duplicate"
@@ -152,7 +152,8 @@ def _again(p: KernelView, commits: Columns, spans: Spans) -> Iterator[Again]:
     asked = (spans.group >= 0) & ~np.isin(spans.group, [*p.known.cut_groups])
     for span in np.flatnonzero(asked & (given >= 0)).tolist():
         mine = commits["group"] == spans.group[span]
-        before = mine & stored(commits) & (commits["done"] < given[span])
+        moment = given[span] - _apart(p, commits, int(spans.process[span]))
+        before = mine & stored(commits) & (commits["done"] < moment)
         if spans.isolation[span] != RC or not p.known.offsets_fenced:
             before &= commits["kind"] != CommitKind.TXN
         before &= commits["offset"] > lowest[span]
@@ -188,29 +189,39 @@ def _first_of_any(
     p: KernelView, commits: Columns, rows: Array, before: Array, maybe: Array
 ) -> tuple[int, int] | None:
     """`_first_again`, where commits of older generations that come late do not excuse: those of each
-    generation have excuses of their own."""
+    generation have excuses of their own; so have those of each process, where clocks are apart."""
     sync = (commits["kind"][maybe] == CommitKind.SYNC) & (commits["generation"][maybe] >= 0)
     pairs = []
     for generation in distinct(commits["generation"][before]).tolist() if sync.any() else (-1,):
         refused = sync & (commits["generation"][maybe] < generation)
         mine = before[commits["generation"][before] == generation] if sync.any() else before
-        pairs.append(_first_again(p, commits, rows, mine, maybe[~refused]))
+        each = grouped(commits["process"][mine], {"row": mine}) if p.known.apart_ns else ()
+        split = [own["row"] for _, own in each] or [mine]
+        pairs += [_first_again(p, commits, rows, own, maybe[~refused]) for own in split]
     return min((pair for pair in pairs if pair is not None), key=itemgetter(1), default=None)
+
+
+def _apart(p: KernelView, commits: Columns, process: int) -> Array:
+    """Of each commit: how far the clock of its process may be apart from that of this one."""
+    return np.where(commits["process"] == process, 0, p.known.apart_ns)
 
 
 def _first_again(
     p: KernelView, commits: Columns, rows: Array, before: Array, maybe: Array
 ) -> tuple[int, int] | None:
     """The first of these reads that one of the commits `before` excludes, and none of the `maybe` ones
-    excuses."""
+    excuses. Where clocks are apart, the commits `before` are of one process."""
+    begun = (commits["invoke_ns"] - _apart(p, commits, int(p.reads["process"][rows[0]])))[maybe]
+    lag = _apart(p, commits, int(commits["process"][before[0]]))[maybe]
+    done = np.minimum(commits["done"][maybe], NEVER - lag) + lag
     before = before[np.argsort(commits["invoke_ns"][before], kind="stable")]
     invoked, offset = commits["invoke_ns"][before], commits["offset"][before]
     highest = np.append(np.maximum.accumulate(offset[::-1])[::-1], -1)  # of those from here on
     rows = rows[p.reads["offset"][rows] < highest[0]]
     for block in np.split(rows, range(BLOCK, len(rows), BLOCK)):
         offsets, until = p.reads["offset"][block, None], p.reads["complete_ns"][block, None]
-        excuses = (commits["offset"][maybe] <= offsets) & (commits["invoke_ns"][maybe] < until)
-        excused = np.where(excuses, commits["done"][maybe], -1).max(axis=1, initial=-1)
+        excuses = (commits["offset"][maybe] <= offsets) & (begun < until)
+        excused = np.where(excuses, done, -1).max(axis=1, initial=-1)
         left = np.searchsorted(invoked, excused, side="right")  # commits that it does not excuse
         hits = np.flatnonzero(highest[left] > p.reads["offset"][block])
         if len(hits):

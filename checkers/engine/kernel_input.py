@@ -33,6 +33,7 @@ from core.op import AssignmentKind, CommitKind, End
 from core.payload import named
 from core.producer_state import forgotten_after_ns
 from core.retention import removes
+from core.systems import ImportedSection
 from core.watermark import still_s
 from history.columns import Array, Columns, by_tp, columns, grouped, numbers, positions
 from history.events import BoundsListed, Event, RecordsDeleted, Recovered
@@ -139,6 +140,7 @@ class KernelInput:
     -1 = none was.
     named: values of records that output of an application was made of, and that its input lacks; sorted.
     damaged: offsets where final reads returned what is not a record of the partition (`foreign`).
+    apart_ns: by how much the clocks of two processes may be apart (imports).
     polls_in_doubt: of a history that others recorded; else what polls returned is on record when they return.
     unclosed: of each group that has some, the processes whose automatic commits may have passed records that
     they never returned.
@@ -189,6 +191,7 @@ class KernelInput:
     removed_ns: int
     named: Array
     damaged: Mapping[int, Array]
+    apart_ns: int
     polls_in_doubt: PollsInDoubt
     unclosed: Mapping[int, "Unclosed"]
     ends: Array
@@ -358,6 +361,7 @@ def kernel_input(
         removed_ns=_removed_ns(tables["bounds"], named, config, events),
         named=_named(tables["foreign"]) if record.final_reads else np.zeros(0, np.int64),
         damaged=_damaged(tables["foreign"], tables["ops"]) if record.final_reads else {},
+        apart_ns=config.section(ImportedSection).apart_ns if config.has(ImportedSection) else 0,
         polls_in_doubt=(NONE if record.recovery else polls_in_doubt(tables["ops"], tables["processes"], f)),
         unclosed=unclosed(process, ops) if record.commits else {},
         ends=ends(ops) if record.recovery else np.zeros(0, np.int64),

@@ -22,14 +22,15 @@ from history.tasks import Workers
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportRequest:
-    """What an import is asked for. from_start, one_group: what the user knows of output of Verifiable
-    tools.
+    """What an import is asked for. from_start, one_group, clock_error_s: what the user knows of output of
+    Verifiable tools; clock_error_s: how far the clocks of their hosts are apart at most, None = the usual.
     """
 
     format: str
     files: Sequence[Path]
     from_start: bool = False
     one_group: bool = False
+    clock_error_s: float | None = None
 
 
 Facts = tuple[str, ...]
@@ -98,6 +99,7 @@ def import_config(request: ImportRequest, settings: Mapping[str, object]) -> Run
     options = ["--from-start"] * request.from_start + ["--one-group"] * request.one_group
     files = [path.name for path in request.files]
     section = {"format": request.format, "files": files, "options": options}
+    section |= {"clock_error_s": request.clock_error_s}
     config = run_config(FORMATS[request.format].defaults | dict(settings) | fixed | {"imported": section})
     policies = (config.topic_settings.get("cleanup.policy"), config.broker_settings.get("log.cleanup.policy"))
     if any("compact" in (policy or "") for policy in policies):

@@ -283,7 +283,8 @@ class _File(ABC):
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, RepeatedKey) as error:
             self.owner.refuse(path, number, reason(error))
             return
-        self.ns = max(self.ns, line.timestamp * MS)  # the host may set its clock back
+        # the host may set its clock back, and lines of one moment are in order
+        self.ns = max(self.ns + 1, line.timestamp * MS)
         if isinstance(line, _Ended):
             self.ended = End.CLOSED
         elif why := self.take(line):

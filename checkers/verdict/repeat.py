@@ -60,6 +60,8 @@ def _import(config: RunConfig) -> list[str]:
     """The words of an import, with the settings that it assumed of clients and topics."""
     its, usual = config.section(ImportedSection), RunConfig(seed=config.seed).short()
     words = ["inquest", "recording", "import", its.format, *its.files, *its.options]
+    if its.clock_error_s is not None:
+        words += ["--clock-error", f"{its.clock_error_s:g}"]
     for name, value in config.short().items():
         if name not in OPTIONS and value != usual[name]:
             words += ["--set", f"{name}={_json(value)}"]

@@ -35,6 +35,15 @@ def import_(
     one_group: Annotated[
         bool, Option("--one-group", help="verifiable: the consumers are members of one group.")
     ] = False,
+    clock_error: Annotated[
+        float | None,
+        Option(
+            "--clock-error",
+            min=0,
+            metavar="SECONDS",
+            help="verifiable: the clocks of its hosts are at most so far apart (default: 5).",
+        ),
+    ] = None,
     set_: Annotated[
         list[str] | None,
         Option("--set", help="What is known of clients and topics, as name=value, e.g. acks=1."),
@@ -49,9 +58,11 @@ def import_(
     from harness.compose import as_latest, create_folder
     from history.seal import seal
 
-    request = ImportRequest(format=format_, files=files, from_start=from_start, one_group=one_group)
-    if (from_start or one_group) and format_ != "verifiable":
-        raise UsageError("--from-start and --one-group are options of the format verifiable")
+    request = ImportRequest(
+        format=format_, files=files, from_start=from_start, one_group=one_group, clock_error_s=clock_error
+    )
+    if (from_start or one_group or clock_error is not None) and format_ != "verifiable":
+        raise UsageError("--from-start, --one-group and --clock-error are options of the format verifiable")
     config = import_config(request, dict(map(setting, set_ or ())))
     run = create_folder(config, results)
     with as_latest(run, _say), _removed_on_failure(run), interruptible("nothing was imported"):

@@ -364,13 +364,13 @@ def _given_again(history: History, group: int, a: Row, read: Row) -> bool:
     same = [c for c in history.commits if (c["group"], c["tp"]) == (group, a["tp"])]
     return any(
         stored(c)
-        and commit_complete(history, c) < a["ns"]
+        and commit_complete(history, c) + history.apart(c, a) < a["ns"]
         and c["offset"] > read["offset"]
         and (c["kind"] != CommitKind.TXN or sees_transactions(history, a))
         and not any(
             may_follow(history, e, c)
             and e["offset"] <= read["offset"]
-            and e["invoke_ns"] < read["complete_ns"]
+            and e["invoke_ns"] < read["complete_ns"] + history.apart(e, read)
             for e in same
         )
         for c in same

@@ -177,7 +177,9 @@ def may_follow(history: History, e: Row, c: Row) -> bool:
     """The group may have stored e after c, both of one partition."""
     refused = e["kind"] == CommitKind.SYNC and 0 <= e["generation"] < c["generation"]
     written = e["kind"] in STORING and e["outcome"] in (OK, INFO)
-    return bool(written and not refused and commit_complete(history, e) >= c["invoke_ns"])
+    return bool(
+        written and not refused and commit_complete(history, e) + history.apart(e, c) >= c["invoke_ns"]
+    )
 
 
 def sees_transactions(history: History, c: Row) -> bool:

@@ -203,7 +203,7 @@ def _begun_behind(p: Partition, group: object, offset: int, until: int = NEVER) 
         process = row["process"]
         if row["tp"] != p.tp or history.processes[process]["group"] != group or row["ns"] >= until:
             continue
-        given = row["kind"] == AssignmentKind.ASSIGNED and row["ns"] < first
+        given = row["kind"] == AssignmentKind.ASSIGNED and row["ns"] < first + history.apart_ns
         if not given and row["kind"] != AssignmentKind.RESET:
             continue
         reads = [

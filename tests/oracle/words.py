@@ -301,6 +301,11 @@ class History:
         self.imported = self.config.sut == "imported"
         self.retention = not self.recorded or self.imported or _limited(self.config)
         self.f = f
+        its = self.config.imported if self.imported else None
+        verifiable = its is not None and its.format == "verifiable"
+        said = None if its is None else its.clock_error_s
+        self.apart_ns = int((5 if verifiable else 0) * 10**9 if said is None else said * 10**9)
+        self.apart_ns += 10**6 if verifiable else 0
         self.ops: dict[int, Row] = {row["op"]: row for row in rows["ops"]}
         self.processes: dict[int, Row] = {row["process"]: row for row in rows["processes"]}
         self.sends: list[Row] = sorted(rows["sends"], key=_program_order)
@@ -320,6 +325,10 @@ class History:
             for send in partition.sends
             if send["txn"] and send["op_outcome"] == INFO and partition.seen(send)
         }
+
+    def apart(self, one: Row, other: Row) -> int:
+        """How far the clocks of the processes of two rows may be apart."""
+        return 0 if one["process"] == other["process"] else self.apart_ns
 
     def polls_in_doubt(self, process: int) -> list[Row]:
         """Polls of this process, or of another one of its group, that may have returned what is not on

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from checkers.recordings.formats import ImportRequest, import_config, import_files
 from checkers.recordings.recording import Recording
@@ -19,13 +20,13 @@ def folder(path: Path, config: RunConfig) -> Run:
     return run
 
 
-def imported(tmp_path: Path, format: str, *contents: str | bytes, **options: bool) -> tuple[Run, Recording]:
+def imported(tmp_path: Path, format: str, *contents: str | bytes, **options: Any) -> tuple[Run, Recording]:
     """The sealed run folder of these files, and what the import says of them. Raises: HistoryError."""
     return imported_with({}, tmp_path, format, *contents, **options)
 
 
 def imported_with(
-    settings: Mapping[str, object], tmp_path: Path, format: str, *contents: str | bytes, **options: bool
+    settings: Mapping[str, object], tmp_path: Path, format: str, *contents: str | bytes, **options: Any
 ) -> tuple[Run, Recording]:
     """The same, where the user knows these settings."""
     paths = []

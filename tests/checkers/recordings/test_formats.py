@@ -293,9 +293,11 @@ def test_settings_that_an_import_does_not_have(tmp_path: Path) -> None:
         import_config(request, {"broker_settings": {"log.cleanup.policy": "compact"}})
     kept = {"cleanup.policy": "delete", "retention.ms": "1000"}
     assert import_config(request, {"topic_settings": kept}).topic_settings == kept
-    asked = ImportRequest(format="verifiable", files=[tmp_path / "p", tmp_path / "c"], from_start=True)
+    asked = ImportRequest(
+        format="verifiable", files=[tmp_path / "p", tmp_path / "c"], from_start=True, clock_error_s=0.25
+    )
     assert repro(import_config(asked, {"acks": 1}), Run(tmp_path)) == (
-        "inquest recording import verifiable p c --from-start"
+        "inquest recording import verifiable p c --from-start --clock-error 0.25"
         " --set acks=1 --set idempotent=false --set isolation=read_uncommitted"
     )
     with pytest.raises(UsageError, match="known: jepsen"):

@@ -194,6 +194,7 @@ ARGUMENTS: dict[str, tuple[list[str], tuple[str, ...]]] = {
     "no format": ([], ("argument",)),
     "two histories of Jepsen": (["jepsen", "{jepsen}", "{jepsen}"], ("one file",)),
     "an option of another format": (["jsonl", "{jsonl}", "--from-start"], ("verifiable",)),
+    "clocks of another format": (["jsonl", "{jsonl}", "--clock-error", "1"], ("verifiable",)),
     "one group of another format": (["jepsen", "{jepsen}", "--one-group"], ("verifiable",)),
     "a setting of the system": (["jsonl", "{jsonl}", "--set", "sut=kafka"], ("sut",)),
     "a setting that there is not": (["jsonl", "{jsonl}", "--set", "colour=blue"], ("colour",)),
