@@ -18,15 +18,16 @@ DUPLICATE = "duplicate"
 
 class Idempotence(Variant):
     """Whether the sending process is idempotent; if not, whether its client may send a record again; if so,
-    whether brokers may have forgotten it by then (FORGOTTEN)."""
+    whether brokers may have forgotten it by then (FORGOTTEN). UNSENT: no process of an import sent it."""
 
     ONCE = "0"
     WITH = "1"
     RETRIES = "retries"
     FORGOTTEN = "forgotten"
+    UNSENT = "unsent"
 
 
-_ONCE, _WITH, _RETRIES, _FORGOTTEN = range(4)
+_ONCE, _WITH, _RETRIES, _FORGOTTEN, _UNSENT = range(5)
 VARIANTS: Final = dict(enumerate(Idempotence))
 
 
@@ -91,6 +92,8 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
 
 def _unsent(p: KernelView, values: Array) -> Array:
     """Codes of values without a send: of a phantom, or of a process whose line may be missing."""
+    if p.known.on_record.foreign:
+        return np.full(len(values), _UNSENT)
     process = values >> 32  # `core.op.process_of`
     codes = np.full(len(values), _WITH)
     on_record, cut = np.isin(process, p.known.processes), np.isin(process, p.known.cut)
@@ -193,6 +196,8 @@ def repeat(ground: Ground, variant: str) -> Answer:
         return True, f"{reason}; what it knew of the producer is gone too"
     if variant == Idempotence.ONCE:
         return False, "the producer does not retry"
+    if variant == Idempotence.UNSENT:
+        return False, "no producer on record sent it even once"
     return False, "an idempotent producer writes each record once"
 
 
@@ -202,6 +207,7 @@ CHECK = Check(
         DUPLICATE: AnomalyClass(
             title="Record written twice",
             meaning="The application sent a record once; the log holds it at several offsets.",
+            lacking=(Idempotence.UNSENT,),
             early=Early(("tp", "value")),
             rule=repeat,
         )

@@ -2,7 +2,7 @@
 over all."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol, TypeVar
@@ -120,7 +120,8 @@ class AnomalyClass:
     """One class of findings; its identifier is the key in `Check.anomalies`. rule: where it is allowed.
 
     absence: a finding rests on what the recording does not show, so it proves nothing where lines of the
-    recording are missing. informational: it is legal in every configuration. early: None = its findings are
+    recording are missing; lacking: the variants that do, where not all do.
+    informational: it is legal in every configuration. early: None = its findings are
     final with the run alone. half: half a transaction may show as a finding of it.
     """
 
@@ -128,6 +129,7 @@ class AnomalyClass:
     meaning: str
     literature: str = ""
     absence: bool = False
+    lacking: Collection[Variant] = ()
     informational: bool = False
     early: Early | None = None
     half: bool = False

@@ -83,6 +83,11 @@ class OnRecord(NamedTuple):
     resets: bool
     exhausted: bool
 
+    @property
+    def foreign(self) -> bool:
+        """Another program recorded it, and it was imported."""
+        return not (self.recovery or self.exhausted)
+
 
 RECORDED: Final = OnRecord(
     final_reads=True,

@@ -13,11 +13,11 @@ order, in one file or in several. docs/import-lines.schema.json is the published
 judged (`checkers.engine.kernel_input`).
 """
 
-from contextlib import suppress
+import re
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, get_args
 
 import msgspec
 
@@ -164,15 +164,38 @@ class ReachedLine(_NamedLine, frozen=True, kw_only=True, tag="reached"):
     offset: Offset
 
 
-class _SettingsOf(msgspec.Struct, frozen=True, tag_field="line", tag="process"):
-    """Whose settings a line has, whatever else stands in it."""
-
-    process: Number
+class _OfProcess(msgspec.Struct, frozen=True):
+    process: int = -1
 
 
 Line = RecordingLine | ProcessLine | OpLine | AssignmentLine | EndLine | ReachedLine
 _DECODER: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
-_SETTINGS_OF: msgspec.json.Decoder[_SettingsOf] = msgspec.json.Decoder(_SettingsOf)
+_OF_PROCESS: msgspec.json.Decoder[_OfProcess] = msgspec.json.Decoder(_OfProcess)
+_KINDS: Final = frozenset(kind.__struct_config__.tag for kind in get_args(Line))
+_KIND: Final = re.compile(rb'"line"\s*:\s*"(\w*)"')
+_NUMBER: Final = re.compile(rb'"process"\s*:\s*(\d{1,10})\s*[,}]')
+ANY: Final = -1
+"""Stands for every process."""
+
+
+def process_of(content: bytes | None) -> int:
+    """The process that a line names, whatever else stands in it; -1 = none, or the line is not JSON."""
+    try:
+        return -1 if content is None else _OF_PROCESS.decode(content).process
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return -1
+
+
+def lost_settings(content: bytes | None) -> int | None:
+    """Whose settings may be lost with a line that cannot be read: the number of a process, `ANY`, or None =
+    it had none. content: None = it is too long."""
+    kinds = [] if content is None else [found[1].decode() for found in _KIND.finditer(content)]
+    if kinds and all(kind in _KINDS and kind != "process" for kind in kinds):
+        return None
+    if (process := process_of(content)) >= 0:
+        return process
+    numbers = _NUMBER.findall(content or b"")
+    return int(numbers[0]) if kinds == ["process"] and len(numbers) == 1 else ANY
 
 
 class _Contradiction(ValueError):
@@ -202,6 +225,8 @@ class LinesImport:
         """The lowest offset that each process read of a partition, in final ops and in others."""
         self._unreadable: set[int] = set()
         """Processes whose settings could not be read: those of the import need not be theirs."""
+        self._lost = False
+        """Some line may have had the settings of any process that no line named before."""
         self._read = False
 
     def read(self, path: Path) -> None:
@@ -224,6 +249,7 @@ class LinesImport:
         too long."""
         if content is None:
             self._recording.refuse(where, "longer than 64 MiB")
+            self.lose(lost_settings(content))
             return
         try:
             line = _DECODER.decode(content)
@@ -237,8 +263,14 @@ class LinesImport:
             _Contradiction,
         ) as error:
             self._recording.refuse(where, reason(error))
-            with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-                self._unreadable.add(_SETTINGS_OF.decode(content).process)
+            self.lose(lost_settings(content))
+
+    def lose(self, process: int | None) -> None:
+        """The settings of this process, or of `ANY`, may have stood here."""
+        if process == ANY:
+            self._lost = True
+        elif process is not None:
+            self._unreadable.add(process)
 
     def _place(self, line: Line, *, is_first: bool) -> None:
         match line:
@@ -342,6 +374,9 @@ class LinesImport:
         if not self._recording.known(process):
             if process in self._unreadable:
                 raise _Contradiction(f"the settings of process {process} could not be read")
+            if self._lost:
+                why = "its settings may stand in a line that could not be read, and it has no `process` line"
+                raise _Contradiction(f"process {process}: {why}")
             self._recording.process(process, ns=ns)
 
     def _op(self, line: OpLine) -> None:

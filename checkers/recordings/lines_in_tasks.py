@@ -7,6 +7,7 @@ Tables and messages are those of an import in one process; only the numbers that
 Tasks reach recordings and run folder by their paths: this machine's, or those of a shared file system.
 """
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import BinaryIO, Final, cast
 import msgspec
 
 from checkers.recordings.files import UNREADABLE, lines, opened, packed, reason
-from checkers.recordings.lines import LinesImport
+from checkers.recordings.lines import LinesImport, lost_settings, process_of
 from checkers.recordings.recording import NEVER, REASONS, Recording
 from core.config import RunConfig
 from core.progress import ProgressStage
@@ -49,12 +50,14 @@ class Range:
 @dataclass(frozen=True, slots=True)
 class Split:
     """What a range holds. pieces: bucket -> scratch files; first: number of the first line that is not blank
-    (0 = none); cut: why it could not be read to its end."""
+    (0 = none); cut: why it could not be read to its end. lost: numbers of lines that name no process and may
+    have had settings, with what `lost_settings` says of them."""
 
     pieces: Mapping[int, Sequence[str]]
     count: int
     first: int
     cut: str
+    lost: Sequence[tuple[int, int]]
 
 
 @dataclass(slots=True)
@@ -70,11 +73,6 @@ class Read:
     began_ns: int = NEVER
 
 
-class _Key(msgspec.Struct, frozen=True):
-    process: int = -1
-
-
-_KEY: msgspec.json.Decoder[_Key] = msgspec.json.Decoder(_Key)
 _PACK: Final = msgspec.msgpack.Encoder()
 _UNPACK: msgspec.msgpack.Decoder[list[Numbered]] = msgspec.msgpack.Decoder(list[Numbered])
 
@@ -172,12 +170,16 @@ class SplitRange:
         held: dict[int, list[Numbered]] = {}
         size = first = 0
         cut = ""
+        lost: list[tuple[int, int]] = []
         with opened(Path(of.file)) as file:
             source = _Lines(file, of)
             try:
                 for at, content in lines(cast(BinaryIO, source), begins_file=of.begin == 0):
                     first = first or at
-                    held.setdefault(_bucket(content), []).append((at, content))
+                    bucket = _bucket(content)
+                    held.setdefault(bucket, []).append((at, content))
+                    if bucket == GENERAL and (whose := lost_settings(content)) is not None:
+                        lost.append((at, whose))
                     size += len(content or b"")
                     if size >= RANGE_BYTES:
                         self._write(number, held, pieces)
@@ -185,7 +187,7 @@ class SplitRange:
             except UNREADABLE as error:
                 cut = f"cannot be read to its end: {reason(error)}"
         self._write(number, held, pieces)
-        return Split(pieces, source.count, first, cut)
+        return Split(pieces, source.count, first, cut, lost)
 
     def _write(self, number: int, held: dict[int, list[Numbered]], pieces: dict[int, list[str]]) -> None:
         for bucket, some in held.items():
@@ -197,10 +199,7 @@ class SplitRange:
 
 
 def _bucket(content: bytes | None) -> int:
-    try:
-        process = -1 if content is None else _KEY.decode(content).process
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        process = -1
+    process = process_of(content)
     return GENERAL if process < 0 else 1 + process % BUCKETS
 
 
@@ -246,9 +245,12 @@ class ReadBucket:
         recording = _BucketRecording(Run(Path(self.folder)), self.config)
         found = LinesImport(recording)
         first = next(((n, split.first) for n, split in enumerate(self.splits) if split.first), (0, 0))
+        lost = deque(((n, at), whose) for n, split in enumerate(self.splits) for at, whose in split.lost)
         for of, before, some in self._lines(self.buckets[number]):
             for at, content in some:
                 recording.at = (of, at)
+                while lost and lost[0][0] < recording.at:
+                    found.lose(lost.popleft()[1])
                 where = f"{self.ranges[of].file}: line {before + at}"
                 found.take(where, content, is_first=recording.at == first)
         recording.write_journals()

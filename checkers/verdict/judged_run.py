@@ -252,7 +252,8 @@ def _answer(run: JudgedRun, here: Ground, kind: Kind) -> Answer:
     if run.mixed:
         return True, run.mixed
     foreign = run.config.has(ImportedSection)
-    if ANOMALIES[kind.name].absence and foreign and any(map(incomplete, run.history.events)):
+    of = ANOMALIES[kind.name]
+    if (of.absence or kind.variant in of.lacking) and foreign and any(map(incomplete, run.history.events)):
         return (
             True,
             "the import could not read everything, and this rests on what the recording does not show",

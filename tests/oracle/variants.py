@@ -70,7 +70,7 @@ def _idempotent(p: Partition, key: Key) -> Variants:
     send = p.send_of.get(int(key[2]))
     number = process_of(int(key[2]))
     if send is None and not p.history.cut(number):
-        return {"1"}
+        return {"unsent" if p.history.imported else "1"}
     process = _process(p, send) if send else p.history.processes.get(number)
     if process is None:
         return {"retries"}
