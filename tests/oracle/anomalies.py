@@ -21,7 +21,6 @@ import pyarrow as pa
 from core.config import RunConfig
 from core.op import AssignmentKind, CommitKind, Phase, process_of
 from history.events import Event
-from tests.histories.built import F
 from tests.oracle import dead_letters
 from tests.oracle.groups import (
     copy_order_undecided,
@@ -49,7 +48,7 @@ from tests.oracle.share_groups import (
     share_two_holders,
 )
 from tests.oracle.variants import variants as variants_of
-from tests.oracle.words import INFO, OK, RC, RU, History, Key, Partition, Row, counts, failed, key
+from tests.oracle.words import INFO, KINDS, OK, RC, RU, History, Key, Partition, Row, counts, failed, key
 
 # Delivery ---------------------------------------------------------------------------------------
 
@@ -513,7 +512,7 @@ def findings(
     portable: bool | None = None,
     events: Sequence[Event] = (),
     config: RunConfig | None = None,
-    f: Sequence[str] = F,
+    f: Sequence[str] = KINDS,
 ) -> set[Key]:
     """The keys of all findings, allowed or not.
 

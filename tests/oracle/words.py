@@ -31,7 +31,9 @@ from history.events import (
     WrongClusterSeen,
 )
 from history.tables import GONE, OPEN
-from tests.histories.built import F
+
+KINDS = ("send", "poll", "txn")
+"""The first names of kinds of ops of the histories that tests build."""
 
 Row = dict[str, Any]
 """One row of a table, by column."""
@@ -291,7 +293,7 @@ class History:
         portable: bool | None,
         events: Sequence[Event] = (),
         config: RunConfig | None = None,
-        f: Sequence[str] = F,
+        f: Sequence[str] = KINDS,
     ) -> None:
         rows = {name: table.to_pylist() for name, table in tables.items()}
         self.recorded = bool(rows["bounds"]) if portable is None else not portable
@@ -300,7 +302,7 @@ class History:
         self.tombstones = _tombstones_ns(self.config, events) if self.recorded else -1
         self.imported = self.config.sut == "imported"
         self.retention = not self.recorded or self.imported or _limited(self.config)
-        self.f = f
+        self.f = tuple(f)
         its = self.config.imported if self.imported else None
         verifiable = its is not None and its.format == "verifiable"
         said = None if its is None else its.clock_error_s
@@ -337,7 +339,9 @@ class History:
         return [
             op
             for op in (self.ops.values() if self.imported or not self.recorded else ())
-            if op["outcome"] == INFO and op["n_reads"] == 0 and self.f[op["f"]] in ("poll", "txn")
+            if op["outcome"] == INFO
+            and op["n_reads"] == 0
+            and self.f[op["f"] : op["f"] + 1] in (("poll",), ("txn",))
             if self.processes[op["process"]]["isolation"] >= 0
             if self.processes[op["process"]]["group"] == group
         ]
