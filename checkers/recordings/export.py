@@ -6,13 +6,14 @@
 A key is `topic-partition`, a value its number in the tables. Portable histories know neither isolation
 levels nor commits nor the ends of logs: reads at read_uncommitted (where there are transactions), records
 that failed in a transaction which did not, committed offsets and ops that moved no record are left out, and
-`left_out` says so. The whole history is in memory.
+`left_out` says so. Outside of transactions, a record that ended otherwise than its op stands in an op of its
+own. The whole history is in memory.
 Not here: reading either format.
 """
 
 import json
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Final, TextIO
@@ -28,21 +29,30 @@ _REBALANCES: Final = {
     AssignmentKind.LOST: "lost",
     AssignmentKind.RESET: "assigned",
 }
+_OF_OTHERS: Final = {
+    "commits": "committed offsets",
+    "foreign": "records that are not those of this run and partition",
+    "deliveries": "records that share groups were given",
+    "acknowledgements": "acknowledgements of share groups",
+}
+"""Tables whose rows have no form here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exported:
-    """Events in real-time order; left_out: what of the history they do not hold, in words."""
+    """Events in real-time order; left_out: what of the history they do not hold, in words. claimed: what they
+    say, by the rules of the format, that the history does not."""
 
     events: list[Event]
     left_out: list[str]
+    claimed: list[str]
 
 
 def events_of(history: History) -> Exported:
     """The events of a history. Raises: HistoryError."""
     sends, reads = (history.whole(name).to_pylist() for name in ("sends", "reads"))
     ops = history.tables["ops"].to_pylist()
-    left = []
+    left: list[TableRow] = []
     if any(row["txn"] for row in ops):  # else both levels show the same
         left = [row for row in reads if row["isolation"] != Isolation.READ_COMMITTED]
         reads = [row for row in reads if row["isolation"] == Isolation.READ_COMMITTED]
@@ -50,42 +60,125 @@ def events_of(history: History) -> Exported:
     unwritten = [row for row in sends if _unwritten(row)]
     sends = [row for row in sends if not _unwritten(row)]
     records: dict[int, list[TableRow]] = defaultdict(list)
-    for row in sends:
+    for row in (*sends, *reads):
         records[row["op"]].append(row)
-    for row in reads:
-        records[row["op"]].append(row)
-    changes: dict[int, list[TableRow]] = defaultdict(list)
-    for row in history.tables["assignments"].to_pylist():
-        changes[row["op"]].append(row)
+    changes, unread = _changes(history.tables["assignments"].to_pylist(), reads)
     makes = _Makes(history, records, changes)
     stamped: list[tuple[tuple[int, int], Event]] = []
-    order = _Order()
-    skipped = 0
-    for op in sorted(ops, key=lambda row: (row["invoke_ns"], row["op"])):
+    order, skipped = _Order(), []
+    for op in sorted(_parted(ops, records), key=lambda row: (row["invoke_ns"], row["op"])):
         pair = makes.pair(op)
         if pair is None:
-            skipped += 1
+            skipped.append(op["op"])
             continue
         invoked, completed = order.of(op)
         stamped.append((invoked, pair[0]))
         if op["complete_ns"] != OPEN:
             stamped.append((completed, pair[1]))
     stamped.sort(key=lambda each: each[0])
-    events = [{"index": n, **event} for n, (_, event) in enumerate(stamped)]
-    notes = [(len(left), "reads at read_uncommitted"), (skipped, "ops that moved no record")]
+    of_share = {
+        op for name in ("deliveries", "acknowledgements") for op in history.tables[name]["op"].to_pylist()
+    }
+    notes = [(len(left), "reads at read_uncommitted")]
+    notes.append((len(set(skipped) - of_share), "ops that moved no record"))
     notes.append((len(unwritten), "records that failed in a transaction which did not"))
-    notes.append((history.tables["commits"].num_rows, "committed offsets"))
-    return Exported(events=events, left_out=[f"{number} {what}" for number, what in notes if number])
+    notes.append((unread, "changes of assignments, of partitions that their process did not read afterwards"))
+    notes += [(history.tables[name].num_rows, what) for name, what in _OF_OTHERS.items()]
+    return Exported(
+        events=[{"index": n, **event} for n, (_, event) in enumerate(stamped)],
+        left_out=[f"{number} {what}" for number, what in notes if number],
+        claimed=list(_claimed(history, sends)),
+    )
+
+
+def _claimed(history: History, sends: Sequence[TableRow]) -> Iterator[str]:
+    unsafe = {
+        row["process"]
+        for row in history.tables["processes"].to_pylist()
+        if row["acks"] in (0, 1) or not row["idempotent"]
+    }
+    if number := sum(row["process"] in unsafe for row in sends):
+        yield (
+            f"{number} records of producers with acks 0 or 1, or without idempotence: this format takes each"
+            " for acks=all"
+        )
 
 
 def _unwritten(row: TableRow) -> bool:
     return bool(row["txn"]) and row["outcome"] == Outcome.FAIL and row["op_outcome"] != Outcome.FAIL
 
 
+def _changes(rows: Sequence[TableRow], reads: Sequence[TableRow]) -> tuple[dict[int, list[TableRow]], int]:
+    """Changes of assignments, by op; those between ops are of the first op that reads the partition under
+    them. And how many are of none."""
+    found: dict[int, list[TableRow]] = defaultdict(list)
+    first: dict[tuple[int, int, int], int] = {}
+    for read in reads:
+        key = read["process"], read["tp"], read["assignment"]
+        first[key] = min(read["op"], first.get(key, read["op"]))
+    numbers: dict[tuple[int, int], list[int]] = defaultdict(list)
+    for process, tp, number in sorted(first):
+        numbers[process, tp].append(number)
+    unread = 0
+    before: Counter[tuple[int, int]] = Counter()
+    for row in sorted(rows, key=lambda row: int(row["assignment"])):
+        whose = row["process"], row["tp"]
+        moved, before[whose] = row["assignment"] > before[whose], row["assignment"]
+        if row["op"] >= 0:
+            found[row["op"]].append(row)
+        elif moved:
+            under = next((number for number in numbers[whose] if number >= row["assignment"]), None)
+            if under is None:
+                unread += 1
+            else:
+                kind = row["kind"] if row["kind"] in _REBALANCES else AssignmentKind.ASSIGNED
+                found[first[(*whose, under)]].append({**row, "kind": kind})
+    return found, unread
+
+
+def _parted(ops: Sequence[TableRow], records: dict[int, list[TableRow]]) -> list[TableRow]:
+    """The ops; of those outside of transactions whose records ended in several ways, further ones, each of a
+    process of its own at the same time, with the records that did not end as the op. It takes these records
+    from the op."""
+    parted = [{**op} for op in ops]
+    free, number = (1 + max((row[name] for row in ops), default=-1) for name in ("process", "op"))
+    last = max((row["complete_ns"] for row in ops if row["complete_ns"] != OPEN), default=0)
+    processes: dict[tuple[int, int], int] = {}
+    for op in parted[:]:
+        rows = records[op["op"]]
+        ends = {row["outcome"] for row in rows if "place" in row}
+        if op["txn"] or not ends:
+            continue
+        if ends == {Outcome.FAIL} and len(rows) == op["n_sends"]:
+            op["outcome"], op["complete_ns"] = (
+                Outcome.FAIL,
+                min(op["complete_ns"], max(op["invoke_ns"], last)),
+            )
+        elif op["outcome"] == Outcome.FAIL and ends != {Outcome.FAIL}:
+            op["outcome"] = Outcome.INFO  # each record with an offset is acknowledged
+        for outcome in sorted(ends - {op["outcome"]}):
+            others = [row for row in rows if "place" in row and _apart(op, row, outcome)]
+            if not others:
+                continue
+            process = processes.setdefault((op["process"], outcome), free + len(processes))
+            made = {**op, "op": number, "process": process, "outcome": outcome}
+            if op["complete_ns"] == OPEN and outcome != Outcome.INFO:
+                made["complete_ns"] = max(op["invoke_ns"], last)
+            records[op["op"]] = rows = [row for row in rows if row not in others]
+            records[number] = others
+            parted.append(made)
+            number += 1
+    return parted
+
+
+def _apart(op: TableRow, row: TableRow, outcome: int) -> bool:
+    """A record with this outcome, which its op says otherwise: in one in doubt an offset acknowledges."""
+    return bool(row["outcome"] == outcome) and not (op["outcome"] == Outcome.INFO and row["offset"] >= 0)
+
+
 class _Order:
     """Where an invocation and its completion stand: by time; at the same time invocations first, so that
-    ops that
-    touch count as concurrent, unless they are of one process."""
+    ops that touch count as concurrent, unless they are of one process."""
 
     def __init__(self) -> None:
         self._last: dict[int, tuple[int, int]] = {}
@@ -122,8 +215,7 @@ class _Makes:
         process = op["process"]
         head = {"process": process, "txn": bool(op["txn"])}
         begun: Event = {"time": op["invoke_ns"], "type": "invoke", **head}
-        outcome = _outcome(op, rows)
-        done: Event = {"time": op["complete_ns"], "type": outcome, **head}
+        done: Event = {"time": op["complete_ns"], "type": Outcome(op["outcome"]).name.lower(), **head}
         if f in ("assign", "subscribe"):
             keys = self._assigned(process, self._changes[op["op"]])
             return _both(begun, done, f, keys, keys)
@@ -169,17 +261,6 @@ class _Makes:
         for row in changes:
             if row["kind"] in _REBALANCES:
                 yield {"type": _REBALANCES[row["kind"]], "keys": [self._history.tp(row["tp"])]}
-
-
-def _outcome(op: TableRow, rows: list[TableRow]) -> str:
-    """The op's own; where its records, outside of a transaction, ended in several ways: in doubt, so that
-    each
-    record with an offset is acknowledged."""
-    own = Outcome(op["outcome"])
-    records = {row["outcome"] for row in rows if "place" in row}
-    if not op["txn"] and records and records != {int(own)}:
-        own = Outcome.INFO
-    return own.name.lower()
 
 
 def _both(begun: Event, done: Event, f: str, asked: object, results: object) -> tuple[Event, Event]:

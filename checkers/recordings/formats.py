@@ -98,8 +98,8 @@ def import_config(request: ImportRequest, settings: Mapping[str, object]) -> Run
         raise UsageError(f"an import has no setting {wrong[0]}")
     options = ["--from-start"] * request.from_start + ["--one-group"] * request.one_group
     files = [path.name for path in request.files]
-    section = {"format": request.format, "files": files, "options": options}
-    section |= {"clock_error_s": request.clock_error_s}
+    section: dict[str, object] = {"format": request.format, "files": files, "options": options}
+    section["clock_error_s"] = request.clock_error_s
     config = run_config(FORMATS[request.format].defaults | dict(settings) | fixed | {"imported": section})
     policies = (config.topic_settings.get("cleanup.policy"), config.broker_settings.get("log.cleanup.policy"))
     if any("compact" in (policy or "") for policy in policies):

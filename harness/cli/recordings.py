@@ -110,6 +110,8 @@ def export(
     exported = events_of(history)
     for note in exported.left_out:
         say(f"left out: {note}")
+    for note in exported.claimed:
+        say(f"it says more than the run: {note}")
     if output is None:
         WRITERS[to](history.run.name, exported.events, sys.stdout)
         return

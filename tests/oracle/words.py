@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from core.config import RunConfig
 from core.op import End, Isolation, Outcome, Phase
+from core.systems import ImportedSection
 from history.events import (
     BoundsListed,
     ClockJumped,
@@ -303,7 +304,7 @@ class History:
         self.imported = self.config.sut == "imported"
         self.retention = not self.recorded or self.imported or _limited(self.config)
         self.f = tuple(f)
-        its = self.config.imported if self.imported else None
+        its = self.config.section(ImportedSection) if self.imported else None
         verifiable = its is not None and its.format == "verifiable"
         said = None if its is None else its.clock_error_s
         self.apart_ns = int((5 if verifiable else 0) * 10**9 if said is None else said * 10**9)
