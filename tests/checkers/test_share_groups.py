@@ -26,6 +26,7 @@ from history.events import (
     FaultStarted,
     NodeEnded,
     PhaseStarted,
+    RecordsDeleted,
     RolesSeen,
     ShareOffsetsListed,
 )
@@ -61,6 +62,9 @@ class Group:
         self.ended: set[int] = set()
         self.aborted: set[int] = set()
         self.size = self.rng.randint(2, 6)
+        self.sent = 0
+        self.present = [1, 2, 3]
+        """Those that have not left."""
         self.level = self.rng.choice((Isolation.READ_COMMITTED, Isolation.READ_COMMITTED, Isolation(0)))
 
     def tick(self, most: int = S) -> int:
@@ -77,22 +81,33 @@ class Group:
         return made
 
     def run(self) -> Built:
-        self.fill()
-        for process in (1, 2, 3):
+        for process in self.present:
             self.built.processes[process] = Process(group=0, acks=-2, isolation=self.level)
-        for _ in range(self.rng.randint(5, 30)):
-            self.round(self.rng.choice((1, 1, 2, 2, 3)))
+        self.leave(self.rng.choice((0, 0, 0, 1, 2)))
+        self.fill(self.rng.choice((self.size, self.size, 1, self.size // 2)))
+        rounds = self.rng.randint(5, 30)
+        for number in range(rounds):
+            if number == rounds // 3 and self.sent < self.size:
+                self.leave(self.rng.randint(0, len(self.present) - 1))
+                self.fill(self.size)
+            self.round(self.rng.choice((*self.present, *self.present[:2])))
         shown = [n for n in range(self.size) if n not in self.aborted]
         self.op(9, "final", *(Read(tp=0, offset=n, value=100 + n) for n in shown), phase=Phase.FINAL)
-        for process in (1, 2, 3):
-            self.op(process, "leave")
+        self.leave(len(self.present))
         self.built.bounds.append(
             Bound(tp=0, isolation=Isolation.READ_COMMITTED, end=self.size, read_to=self.size)
         )
         return self.built
 
-    def fill(self) -> None:
-        for n in range(self.size):
+    def leave(self, count: int) -> None:
+        """So many members end: what is sent from now on they are never given."""
+        for _ in range(count):
+            self.op(self.present.pop(), "leave")
+
+    def fill(self, until: int) -> None:
+        """Records are sent, up to so many."""
+        begun, self.sent = self.sent, max(self.sent, until)
+        for n in range(begun, self.sent):
             bad = self.rng.random() < 0.2
             self.aborted |= {n} if bad else set()
             outcome = Outcome.FAIL if bad else Outcome.OK
@@ -111,7 +126,7 @@ class Group:
 
     def round(self, member: int, *, soon: bool = False) -> None:
         self.tick(S // 4 if soon else self.rng.choice((S // 4, 3 * S)))
-        given = [n for n in range(self.size) if self.available(n, member) and self.rng.random() < 0.7]
+        given = [n for n in range(self.sent) if self.available(n, member) and self.rng.random() < 0.7]
         if self.wrong == "skip":
             given = [n for n in given if n]
         mops = []
@@ -122,8 +137,9 @@ class Group:
         acquired = self.op(member, "acquire", *mops)
         for n in given:
             self.locked[n] = member, (acquired.complete or 0) + LOCK + S
-        if self.wrong == "two" and given and self.rng.random() < 0.3:
-            self.round(member % 3 + 1, soon=True)
+        others = [one for one in self.present if one != member]
+        if self.wrong == "two" and given and others and self.rng.random() < 0.3:
+            self.round(self.rng.choice(others), soon=True)
         if given and self.rng.random() < 0.9:
             self.acknowledge(member, [*given, *self.kept.pop(member, [])])
 
@@ -180,6 +196,9 @@ class Group:
             for ns in sorted(self.rng.randint(0, self.now) for _ in range(2)):
                 leaders = {"x-0": self.rng.choice((1, 1, 1, 2, 2, -1))}
                 found.append(look(ns, leaders["x-0"], agreed=self.rng.random() < 0.5))
+            if self.rng.random() < 0.3:
+                offsets = {"x-0": self.rng.randint(0, self.size)}
+                found.append(RecordsDeleted(ns=self.rng.randint(0, self.now), fault=number, offsets=offsets))
         return found
 
 

@@ -100,7 +100,7 @@ ARCHIVED_LATE = TO_BE_ARCHIVED | {"timestamp": BEGAN_MS + 8500}
         ([(0, LAST, 20)], MOVED, [BEGUN, DONE], BUG),  # the leader of the queue was away
         ([(0, LAST, 4.2), (0, LAST, 5.2)], MOVED, [BEGUN, DONE], BUG),
         ([(0, LAST, 1.5)], MOVED, [BEGUN, DONE], ""),  # no lock had ended
-        ([(0, LAST - 1, 4.2)], MOVED, [BEGUN, DONE], ""),  # not the last delivery
+        ([(0, LAST - 1, 4.2)], MOVED, [BEGUN, DONE], ""),  # another delivery than that of member 1
         ([(0, LAST, 4.2), (0, LAST - 1, 4.2)], MOVED, [BEGUN, DONE], ""),  # only one of the letters is its
         ([(0, LAST, 4.2)], (moved(0, 0),), [BEGUN, DONE], BUG),  # the coordinator was away
         ([(0, LAST, 4.2)], MOVED, [BEGUN, TO_BE_ARCHIVED], ""),  # it is stored that a letter follows
@@ -115,6 +115,12 @@ def test_a_former_leader_writes_a_letter_when_a_lock_ends_that_it_took_along(
 ) -> None:
     found = judged(tmp_path, letters, looks, rows).anomalies["dead-letter-of-accepted"]
     assert found.examples[0].known_bug == expected
+
+
+def test_a_former_leader_writes_no_letter_of_a_delivery_that_was_not_the_last(tmp_path: Path) -> None:
+    story, letters = STORY.replace(f"*{LAST}", f"*{LAST - 1}"), [(0, LAST - 1, 4.2)]
+    of = judged(tmp_path, letters, MOVED, [BEGUN, DONE], story=story)
+    assert of.anomalies["dead-letter-of-accepted"].examples[0].known_bug == ""
 
 
 def test_a_former_leader_is_not_named_where_a_part_of_the_log_may_be_missing(tmp_path: Path) -> None:

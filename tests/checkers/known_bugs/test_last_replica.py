@@ -138,9 +138,9 @@ def test_the_last_known_leader_leads_where_none_is_in_sync_or_eligible(tmp_path:
     ("changes", "more"),
     [
         (
-            [EVERY, change(3, 1, 3), AGAIN, change(3, 1, 2, 3), change(2, 2)],
+            [EVERY, change(3, 1, 3), AGAIN, change(3, 1, 2, 3), change(3, 2), DOWN, change(2, 2)],
             {},
-        ),  # it had fetched what it lost
+        ),  # it had fetched what it lost: another leader let it in, before it was the last one
         ([EVERY, change(3, 1, 3), AGAIN], {}),  # it never led
         ([EVERY, DOWN, change(1, 1, 2), AGAIN], {}),  # another one was elected
         (
@@ -170,6 +170,15 @@ def test_a_record_is_cut_off_where_the_log_ends(
 ) -> None:
     found = labels(tmp_path / "run", [EVERY, ALONE, DOWN, AGAIN, ALONE], offset=offset, later=later)
     assert found["lost-write"] == label
+
+
+@pytest.mark.parametrize(("epoch", "label"), [(4, "last-replica"), (3, "")])
+def test_what_the_node_wrote_as_soon_as_it_led_stands_in_the_place_of_what_it_lost(
+    tmp_path: Path, epoch: int, label: str
+) -> None:
+    """It is elected in epoch 4."""
+    found = labels(tmp_path / "run", [EVERY, ALONE, DOWN, AGAIN, ALONE], epoch=epoch)
+    assert set(found.values()) == {label}
 
 
 def test_a_record_whose_place_is_not_known_was_not_seen_to_be_cut_off(tmp_path: Path) -> None:

@@ -143,6 +143,8 @@ def copied(*read: tuple[int, int]) -> Built:
         (copied((4, 15)), epochs((1, 2), (3, 12)), "librdkafka-4953"),  # two bumps within a second
         (copied((4, 15)), epochs((1, 2), (2, 12), (3, 41)), ""),  # the second one came later
         (copied((3, 13), (4, 13)), epochs((1, 2), (2, 12), (3, 16)), ""),
+        # four copies by three bumps; a finding shows four of the five records
+        (copied((4, 15), (5, 15), (6, 15)), epochs((1, 2), (2, 12), (3, 13), (4, 14)), ""),
     ],
 )
 def test_each_bump_explains_one_copy_that_came_after_it(

@@ -58,12 +58,14 @@ def judged(
     rows: Sequence[dict[str, Any]],
     version: str = "4.3.1",
     upgraded_s: float | None = None,
+    story: str = STORY,
     **more: Any,
 ) -> Verdict:
-    """The verdict, where a coordinator has these records."""
-    (story,) = stories(f"== case\n{STORY}")
+    """The verdict, where a coordinator has these records. A member may hold a record for 2 s."""
+    (told,) = stories(f"== case\n{story}")
     settings, events = upgrade_of(version, upgraded_s)
-    run: Run = write_run(folder, story.tables(), settings=settings, events=events)
+    settings = {**settings, "workload": "share"}
+    run: Run = write_run(folder, told.tables(), settings=settings, events=events)
     found = {
         "partitions": [whole(LOG, 1), {**whole(X, 1), "topic_id": "X"}],
         "batches": [batch(LOG, 1, offset) for offset in range(len(rows))],
@@ -118,6 +120,19 @@ def test_a_start_that_fell_when_all_brokers_were_upgraded_has_no_label(
 def test_an_answer_that_is_not_stored_is_refused_where_the_log_is_whole(tmp_path: Path) -> None:
     check = judged(tmp_path, [BEGUN, stored(2.6, 1, 0)]).log_checks[STORED]
     assert (check.status, check.found) == ("invalid", 1)
+
+
+@pytest.mark.parametrize(("waits", "found"), [(0, 1), (1, 0), (2, 0)])
+def test_an_answer_that_came_after_the_lock_says_that_nothing_is_stored(
+    tmp_path: Path, waits: int, found: int
+) -> None:
+    """Member 1 is given the record from 1 s on, and accepts it so many seconds later."""
+    lines = STORY.splitlines()
+    at = lines.index("p1 acknowledge x+0 x+1")
+    sends = [f"p0 send x:{3 + n}@{2 + n}" for n in range(waits)]
+    story = "\n".join([*lines[:at], *sends, "p1 acknowledge x+1", *lines[at + 1 :]])
+    check = judged(tmp_path, [BEGUN, stored(2.6, 1, 0)], story=story).log_checks[STORED]
+    assert check.found == found
 
 
 @pytest.mark.parametrize(

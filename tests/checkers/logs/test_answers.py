@@ -291,6 +291,22 @@ def test_an_epoch_that_the_log_does_not_have(tmp_path: Path) -> None:
     assert found(logs(), clients(tmp_path, (COMMITS_S, OK), epoch=3)) == [("identities-logged", "txn-0")]
 
 
+@pytest.mark.parametrize(("next_id", "wrong"), [(PRODUCER + 1, 0), (PRODUCER, 1)])
+def test_a_client_has_the_next_id_before_its_transaction_is_done(
+    tmp_path: Path, next_id: int, wrong: int
+) -> None:
+    """The epochs of the id are used up: the decision names the next one, and the log ends with it."""
+    cluster = logs()
+    del cluster.made["transaction_log"][-1]
+    cluster.made["transaction_log"][-1] |= {"next_producer_id": next_id, "next_producer_epoch": 0}
+    history = clients(tmp_path, (COMMITS_S, OK))
+    (known,) = history.tables["producers"].to_pylist()
+    rows = pa.Table.from_pylist([known | {"producer_id": PRODUCER + 1}], TABLES["producers"])
+    found = judged(cluster, replace(history, tables={**history.tables, "producers": rows}))
+    assert [one.check for one in found.in_logs] == ["identities-logged"] * wrong
+    assert found.asked["identities-logged"] == 1
+
+
 def test_a_finding_about_an_id_with_one_record_is_in_its_partition(tmp_path: Path) -> None:
     cluster = Cluster()
     cluster.coordinator("Empty", BEGAN_MS)

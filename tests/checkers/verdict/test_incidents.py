@@ -1,5 +1,6 @@
 """What happened without being planned: the finding node-died, what stays undecided, and the first lines."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -292,6 +293,20 @@ def lost(slots: Any, at_s: float) -> list[Event]:
 
 
 SETTINGS = {"workload": "queue", "producers": 2, "home_producers": 1, "consumers": 2}
+
+
+def deserted(events: Sequence[Event]) -> dict[int, frozenset[str]]:
+    """When a role of `SETTINGS` was without clients (ns), and what that leaves open."""
+    found = incidents([*PHASES, QUIESCED, *events], run_config({"seed": 7, **SETTINGS}))
+    return {one.ns: one.checks for one in found if "all clients of a role" in one.text}
+
+
+@pytest.mark.parametrize(("last_s", "checks"), [(49.0, set(CHECKS)), (55.0, {"recovery"}), (71.0, None)])
+def test_a_role_lasts_as_long_as_its_last_client(last_s: float, checks: set[str] | None) -> None:
+    *others, last = slots_of(produces=True)
+    assert others
+    found = deserted([*lost(others, 15.0), *lost([last], last_s)])
+    assert found == ({} if checks is None else {int(last_s * S): checks})
 
 
 def slots_of(*, produces: bool) -> list[int]:

@@ -325,6 +325,22 @@ def test_a_rule_that_crashes_never_passes(tmp_path: Path, only: Callable[..., No
     assert "no such column" in verdict.checks["alike"].why
 
 
+def test_evidence_that_is_missing_is_no_doubt_of_what_was_not_asked(
+    tmp_path: Path, only: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    only(alike)
+    other = {"idle": Rule("nothing asks this", "…", "replica-divergence")}
+    for name, check in checks_of(other, ring=1).items():
+        monkeypatch.setitem(LOG_CHECKS, name, check)
+    missing = EvidenceMissing(ns=1, why="files of node 2: no room")
+    verdict = judged(tmp_path / "run", evidence(), None, missing)
+    assert verdict.valid is True
+    assert {name: check.status for name, check in verdict.log_checks.items()} == {
+        "alike": "unknown",
+        "idle": "unasked",
+    }
+
+
 @pytest.mark.parametrize(("asked", "valid"), [(5, True), (0, "unknown")])
 def test_a_doubt_is_shown_and_a_ring_that_decided_nothing_is_unknown(
     tmp_path: Path, only: Callable[..., None], asked: int, valid: object
@@ -338,7 +354,8 @@ def test_a_doubt_is_shown_and_a_ring_that_decided_nothing_is_unknown(
     assert verdict.valid == valid
     rule = verdict.checks["alike"]
     assert (rule.status, rule.doubts) == ("unknown", ["q-0: the beginning is gone"])
-    assert all("no rule that compares copies of a log applied: " in reason for reason in verdict.unknown)
+    why = "brokers' logs: no rule that compares copies of a log applied: q-0: the beginning is gone"
+    assert verdict.unknown == ([] if asked else [why])
 
 
 def test_a_run_without_evidence_is_judged_by_its_clients_and_says_so(tmp_path: Path) -> None:

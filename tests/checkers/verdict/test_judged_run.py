@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,6 +14,8 @@ import pytest
 
 from checkers.catalogue import ANOMALIES
 from checkers.checks import CHECKS
+from checkers.engine import pipeline
+from checkers.engine.kernel_input import kernel_input
 from checkers.verdict import judged_run
 from checkers.verdict.repeat import repro
 from core.cluster import OpenTransaction
@@ -221,6 +224,22 @@ def test_what_was_not_compared_with_known_bugs_stands_behind_what_was(
     assert lost.known_bug == known
     assert verdict.result is (ResultWord.KNOWN_BUGS if known else ResultWord.ANOMALY)
     assert (f"all match known bug{'s' * (',' in known)} {known}" in verdict.summary) is bool(known)
+
+
+@pytest.mark.parametrize(("cap", "known"), [(2, ""), (4, "KAFKA-15591")])
+def test_a_class_with_findings_that_were_not_kept_matches_no_known_bug(
+    cap: int, known: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pipeline, "kernel_input", partial(kernel_input, cap=cap))
+    monkeypatch.setattr(
+        judged_run, "labels", lambda _history, _evidence, findings: ["KAFKA-15591"] * len(findings)
+    )
+    verdict = judged(tmp_path, history(read=0, end=0).tables())
+    lost = verdict.anomalies["lost-write"]
+    assert (lost.disallowed, len(lost.examples)) == (4, cap)
+    assert {one.known_bug for one in lost.examples} == {"KAFKA-15591"}
+    assert lost.known_bug == known
+    assert verdict.result is (ResultWord.KNOWN_BUGS if known else ResultWord.ANOMALY)
 
 
 def test_what_the_final_reads_show_of_aborted_records_is_no_anomaly(tmp_path: Path) -> None:
