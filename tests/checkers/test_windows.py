@@ -878,6 +878,24 @@ def test_what_a_coordinator_lost_excuses_what_it_keeps(topic: str, excused: set[
     assert mine == {(name, Excuse.POWER if name in excused else Excuse.NONE) for name in wanted}
 
 
+@pytest.mark.parametrize(("at", "excuse"), [(8, Excuse.NONE), (9, Excuse.POWER), (19, Excuse.POWER)])
+def test_what_a_consumer_was_given_it_may_have_fetched_some_time_before(at: int, excuse: Excuse) -> None:
+    """Two consumers get two records, both in doubt, at one offset: the first at 20 s. The power is gone for a
+    second."""
+    built = Built(tps=["x"])
+    for n, got_s in ((0, 20), (1, 30)):
+        send = Op(process=1, f="send", invoke=S + n, complete=2 * S + n, outcome=Outcome.INFO)
+        send.mops = [Send(tp=0, value=value_of(1, n))]
+        poll = Op(process=2 + n, f="poll", invoke=got_s * S - 1, complete=got_s * S)
+        poll.mops = [Read(tp=0, offset=0, value=value_of(1, n))]
+        built.ops += [send, poll]
+    final_reads(built, {0: [(0, value_of(1, 1))]}, end=1, at_s=190)
+    events = [START, *fault("power:all", at, 1, 2, 3, until=at + 4)]
+    findings = check_tables(built.tables(), portable=False, events=events).findings
+    (found,) = (one for one in findings if one.name == "inconsistent-offsets")
+    assert (found.variant, found.excuse) == ("reads", excuse)
+
+
 def passed_over(shown: dict[int, int]) -> Built:
     """A consumer read the records 0 and 2 at 10 s: those of process 1 at the offsets 0 and 3. shown: offset
     -> record, by the final reads."""
