@@ -159,6 +159,8 @@ class RunConfig(_Sectioned):
     before it produced, or when its client does so automatically."""
     transaction_partitions: int = Field(default=4, ge=1, le=1000)
     """Most partitions of one transaction of the workload `transactions`."""
+    transaction_topics: int = Field(default=1, ge=1, le=10)
+    """Topics of the workload `transactions`; each has `partitions`."""
     sink: Literal["plain", "unique-id", "offset-in-transaction", "optimistic-lock"] = "unique-id"
     """How rows of the workload `sink` are kept from being written twice (`harness.clients.database`)."""
     app: Application | None = Field(default=None, exclude_if=lambda app: app is None)

@@ -171,7 +171,7 @@ PRESETS: dict[str, NamedSettings] = {
         "nemesis": "kill:one@leader",
         "client_settings": {"producer.message.timeout.ms": "1000"},
     },
-    # Transactions over up to 60 partitions, and as many partitions of coordinators as Kafka has by default.
+    # Transactions over up to 60 partitions, and as many of the coordinators' log as Kafka has by default.
     "wide": {
         "workload": "transactions",
         "nemesis": "kill,partition",
@@ -179,10 +179,7 @@ PRESETS: dict[str, NamedSettings] = {
         "transaction_partitions": 60,
         "batch_max": 100,
         "rate": 40,
-        "broker_settings": {
-            "transaction.state.log.num.partitions": "50",
-            "offsets.topic.num.partitions": "50",
-        },
+        "broker_settings": {"transaction.state.log.num.partitions": "50"},
     },
     # Control. A consumer that dies after it committed its rows to the database and before it commits their
     # offsets to Kafka: its successor writes the same again.

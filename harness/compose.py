@@ -63,7 +63,7 @@ def plan(
             "workload compacted: it needs topic_settings.cleanup.policy=compact, as in preset compacted"
         )
     _refuse_application(config, repeatable=system.repeatable)
-    for setting in ("commit", "sink", "transaction_partitions"):
+    for setting in ("commit", "sink", "transaction_partitions", "transaction_topics"):
         value, usual = getattr(config, setting), RunConfig.model_fields[setting].default
         if value != usual and config.workload not in having(setting):
             raise ConfigError(

@@ -1,11 +1,11 @@
-"""Atomic writes over several partitions, some with reads in the same transaction.
+"""Atomic writes over several partitions and topics, some with reads in the same transaction.
 
 Every producer has a transactional id that its slot keeps through all its processes. An op is one
-transaction: 1 to `batch_max` records on 1 to `transaction_partitions` partitions; in every other slot the
-client also polls between its sends. `home_producers` more write to one partition each, without polls.
-`abort_share` of the transactions are aborted on purpose. Consumers assign all partitions by hand and read
-at `isolation`; where there are at least two, the last one reads at read_uncommitted, which is legal to show
-aborted records and serves as evidence of what the log holds.
+transaction: 1 to `batch_max` records on 1 to `transaction_partitions` partitions of `transaction_topics`
+topics; in every other slot the client also polls between its sends. `home_producers` more write to one
+partition each, without polls. `abort_share` of the transactions are aborted on purpose. Consumers assign all
+partitions by hand and read at `isolation`; where there are at least two, the last one reads at
+read_uncommitted, which is legal to show aborted records and serves as evidence of what the log holds.
 
 Finds: everything `queue` finds, and records of aborted transactions at read_committed, transactions
 that are visible only in part, circular information flow, stuck last stable offsets.
@@ -20,13 +20,14 @@ from core.generator import Pace, Planned, Slot, first_contact
 from core.op import Isolation, Mop, Op, Poll, TopicPartition
 from workloads.specs import assigning, consumer, count_of, reach, reading, transactional
 
-SETTINGS = ("home_producers", "transaction_partitions")
+SETTINGS = ("home_producers", "transaction_partitions", "transaction_topics")
 TOPIC = "transactions"
 
 
 def topics(config: RunConfig) -> dict[str, int]:
-    """One topic."""
-    return {TOPIC: config.partitions}
+    """As many as are asked for, with as many partitions each."""
+    more = [f"{TOPIC}-{number}" for number in range(2, config.transaction_topics + 1)]
+    return dict.fromkeys((TOPIC, *more), config.partitions)
 
 
 def plans(config: RunConfig) -> tuple[SessionSpec, ...]:

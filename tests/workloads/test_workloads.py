@@ -160,6 +160,18 @@ def test_a_transaction_has_as_many_partitions_as_it_may(wide: dict[str, int], mo
     assert max(counts[1:]) == most if most == 4 else max(counts[1:]) > most
 
 
+@pytest.mark.parametrize("topics", [1, 3])
+def test_a_transaction_may_write_to_each_of_its_topics(topics: int) -> None:
+    config = config_of("transactions", partitions=2, transaction_topics=topics)
+    names = ["transactions", *(f"transactions-{number}" for number in range(2, topics + 1))]
+    assert WORKLOADS["transactions"].topics(config) == dict.fromkeys(names, 2)
+    spread = [{send.tp.topic for send in sends([p.op])} for p in schedule(config, 0, 0, 200)]
+    assert spread[0] == set(names)  # the first contact
+    assert {len(each) for each in spread[1:]} == set(range(1, topics + 1))
+    assigned = next(p.op for p in schedule(config, 1, 1, 1)).mops[0]
+    assert assigned == Assign(WORKLOADS["transactions"].tps(config))
+
+
 def test_the_values_of_copies_are_reserved_and_overlap_nothing() -> None:
     config = config_of("copier")
     ops = [planned.op for planned in schedule(config, copier_of(config), 7, 90)]
