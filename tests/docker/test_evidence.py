@@ -53,7 +53,7 @@ READ = (".log", ".snapshot", ".txnindex")
 def work(cluster: ContainerCluster) -> None:
     """Three transactions, the second aborted, with offsets of a group; and batches of each codec."""
     servers = cluster.endpoint().args["bootstrap.servers"]
-    for codec in ("none", "gzip", "lz4"):
+    for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
         plain = Producer(
             {"bootstrap.servers": servers, "compression.type": codec, "enable.idempotence": True}
         )

@@ -175,7 +175,7 @@ def _placed(start: int, batches: Sequence[RecordBatch], sizes: Iterable[tuple[in
     position = 0
     newest = {batch.producer_id: batch.base for batch in batches}
     for batch, (size, crc) in zip(batches, sizes, strict=True):
-        left = 1 if batch.control else sum(record is not REMOVED for record in batch.records)
+        left = 1 if batch.control else len(batch.records) - batch.records.count(REMOVED)
         if not left and (batch.producer_id < 0 or newest[batch.producer_id] != batch.base):
             continue
         time = _time(batch)
@@ -192,11 +192,11 @@ def _placed(start: int, batches: Sequence[RecordBatch], sizes: Iterable[tuple[in
             left,
             time,
             time,
-            0,
-            batch.delete_horizon_ms >= 0,
+            getattr(batch.records, "compression", 0),
+            False,
             batch.transactional or (bool(batch.control) and batch.producer_id >= 0),
             bool(batch.control),
-            False,
+            batch.delete_horizon_ms >= 0,
             crc,
             True,
         )

@@ -1,11 +1,18 @@
 """Header walks over files of real brokers: whole, cut, flipped and foreign."""
 
+import gzip
 import struct
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from harness.evidence import segments
+from harness.evidence.damage import Damages
+from harness.evidence.records import walk
+from harness.protocol.batches import batch, record
 from tests.histories.broker_files import NODE
 
 LOG = NODE / "in-0" / "00000000000000000000.log"
@@ -115,3 +122,41 @@ def test_offset_of_a_name() -> None:
     assert segments.offset_of(Path("00000000000000000472.snapshot")) == 472
     assert segments.offset_of(Path("00000000000000000100-0000000003.checkpoint")) == 100
     assert segments.offset_of(Path("other.log")) == -1
+
+
+def snappy_java(content: bytes) -> bytes:
+    """As the Java producer writes it (xerial): a header, then blocks of snappy, each after its length."""
+    block: bytes = pa.compress(content, codec="snappy", asbytes=True)
+    return b"\x82SNAPPY\0" + struct.pack(">iii", 1, 1, len(block)) + block
+
+
+PACKED: dict[str, tuple[int, Callable[[bytes], bytes]]] = {
+    "gzip": (1, gzip.compress),
+    "snappy": (2, partial(pa.compress, codec="snappy", asbytes=True)),
+    "snappy-java": (2, snappy_java),
+    "lz4": (3, partial(pa.compress, codec="lz4", asbytes=True)),
+    "zstd": (4, partial(pa.compress, codec="zstd", asbytes=True)),
+}
+
+
+@pytest.mark.parametrize("name", PACKED)
+def test_compressed_batches_are_walked_over_and_their_records_are_passed_by(file: Path, name: str) -> None:
+    """Whatever the codec, and its framing: the header and the checksum are outside of it."""
+    number, packed = PACKED[name]
+    content = packed(b"".join(record(n, None, b"value" * 20) for n in range(9)))
+    fields = (number, 8, 5, 7, 70, 1, 40, 9)
+    plain = batch((0, 0, 5, 5, 70, 1, 49, 1), record(0, None, b"after it"))
+    compressed = batch(fields, content)
+    segment = read(file, compressed + struct.pack(">q", 9) + plain[8:])
+    assert segment.damage is None
+    first, second = segment.table().to_pylist()
+    assert (first["compression"], first["base"], first["last"], first["records"]) == (number, 0, 8, 9)
+    assert (first["producer_id"], first["base_sequence"], first["max_timestamp"]) == (70, 40, 7)
+    assert (second["compression"], second["base"], second["intact"], first["intact"]) == (0, 9, True, True)
+    damages = Damages()
+    assert [each.value for each in walk(segment, damages)] == [b"after it"]
+    (damage,) = damages
+    assert "compressed" in damage.why
+    flipped = bytearray(compressed)
+    flipped[-1] ^= 1
+    assert read(file, bytes(flipped)).damage is not None

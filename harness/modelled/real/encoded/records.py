@@ -44,7 +44,7 @@ class CorruptBatch(ValueError):
 
 class WireRecords(Sequence[object]):
     """The records of one batch of a client. raw: the whole batch, as it was sent. An element is a record's
-    value, bytes or None."""
+    value, bytes or None; those of a compressed batch cannot be read, only counted."""
 
     __slots__ = ("raw",)
 
@@ -53,6 +53,16 @@ class WireRecords(Sequence[object]):
 
     def __len__(self) -> int:
         return int(_COUNT.unpack_from(self.raw, _COUNT_AT)[0])
+
+    @property
+    def compression(self) -> int:
+        """The codec by its number (`history.evidence.BATCHES`), 0 = none."""
+        header = dict(zip(FIELDS, HEADER.unpack_from(self.raw), strict=True))
+        return int(header["attributes"] & COMPRESSION)
+
+    def count(self, value: object) -> int:
+        """How many are this value. Of what a client sent nothing was removed: that needs no look inside."""
+        return 0 if value is REMOVED else self._values().count(value)
 
     @overload
     def __getitem__(self, at: int) -> object: ...

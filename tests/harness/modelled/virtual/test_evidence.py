@@ -17,12 +17,14 @@ from harness.evidence.coordinator_records import transaction_row
 from harness.explore.profile import BASE
 from harness.modelled.shared.base_time import BASE_MS
 from harness.modelled.shared.coordinator_records import log_records
+from harness.modelled.shared.evidence import _placed
 from harness.modelled.shared.metadata_log import records
 from harness.modelled.virtual.evidence import evidence, tables_of_run
 from harness.modelled.virtual.run import Simulated, simulate
 from harness.modelled.virtual.run_folder import record
 from harness.run.planning import planned
 from history.evidence import (
+    BATCHES,
     END,
     KILLED,
     LOST_POWER,
@@ -48,6 +50,20 @@ Rows = list[dict[str, Any]]
 def config(workload: str = "transactions", nemesis: str = "kill:one@leader", **settings: object) -> RunConfig:
     given = {"workload": workload, "preset": "safe", "nemesis": nemesis, "seed": 3, "duration_s": 6}
     return run_config({**BASE, **given, **settings})
+
+
+def test_what_the_cleaner_made_of_a_batch_is_no_time_of_a_broker() -> None:
+    """Columns of a batch: a delete horizon is one of its own."""
+    batches = [RecordBatch(0, 1, ("a",)), RecordBatch(1, 1, ("b",), delete_horizon_ms=7)]
+    for batch, row in zip(batches, _placed(0, batches, [(70, 1), (70, 2)]), strict=True):
+        named = dict(zip(BATCHES.names, row, strict=True))
+        assert (named["log_append_time"], named["delete_horizon"]) == (False, batch.delete_horizon_ms >= 0)
+        assert (named["base"], named["records"], named["compression"], named["intact"]) == (
+            batch.base,
+            1,
+            0,
+            True,
+        )
 
 
 @pytest.fixture(scope="module")
