@@ -19,8 +19,8 @@ last_replica           A replica that had lost its power led alone: others lost 
 late_offset_query      librdkafka asks again where a partition begins, and goes there.
 late_requests          Requests that a rule of the wire held back, and when they came.
 late_share_writes      A rejection that came late archives a record that was accepted since.
-letters_by_former_leader  A leader writes dead letters though it could not store that it archives.
-letters_of_markers     A share group writes dead letters of transactions' markers.
+letters_by_former_leader  A leader that leads no more writes dead letters of accepted records.
+letters_of_markers     A share group writes dead letters of markers that no member acknowledged.
 librdkafka_4953        An idempotent producer writes a record twice after an epoch bump.
 log_findings           What signatures ask of a finding in brokers' logs: its transaction, and its marker.
 registry               Known bugs by their ids, and the labels of findings.

@@ -217,7 +217,7 @@ removes them: one that loads a partition of `__consumer_offsets` does not ask wh
 No broker has to fail: a coordinator that is loading when it hears of the deletion removes none, either.
 Before 4.0 a coordinator that ends shortly after the deletion may be the only one that has the tombstones.
 The next topic of that name has these offsets, so that the group passes over its first records, or asks for
-records behind its end. Clients that ask by the id of the topic (OffsetFetch 10, since 4.1) do not get them.
+records behind its end. Clients that ask by the id of the topic (OffsetFetch 10, from 4.2 on) do not get them.
 
 `groups` under `recreate-topics:away@group-coordinator` showed it in 3 of 3 runs on 4.4.0, and in one each
 on 4.3.1 and 4.2.1. The tables

@@ -46,7 +46,8 @@ BUG: Final = KnownBug(
 When the last session of a share group at a broker ends, the broker forgets its share partitions; the next
 fetch reads their state again. A write of state that was still on its way (the share coordinator was away) is
 made later, with the same leader epoch and state epoch: nothing fences it. So a rejection of before archives a
-record that was delivered again since, and accepted, and a dead letter is written. In `__share_group_state`
+record that was delivered again since, and accepted, and a dead letter is written. A JUnit test shows it with
+Kafka's share partition and share coordinator; no script shows it on brokers. In `__share_group_state`
 the record goes from acknowledged (2) to what is to be archived (3).""",
     evidence="A record that a member accepted has a dead letter with the delivery count of an earlier"
     " delivery, which a member rejected without getting an answer, before the accepted one; and until the"

@@ -1,4 +1,4 @@
-"""A leader writes dead letters though it could not store that their records are archived."""
+"""A leader that leads no more writes dead letters, though it could not store that records are archived."""
 
 from collections import defaultdict
 from typing import Final
@@ -74,8 +74,9 @@ more, its share partition is fenced, and the timers remain. A lock that ends the
 delivery limit, leads to a write of the share state, which the coordinator refuses (the leader epoch is old),
 and to a dead letter all the same. Meanwhile the new leader has delivered the record again, and a member has
 accepted it: the record is processed, and stands in the dead-letter queue. An election of the preferred leader
-is enough. Without an election the same happens where the coordinator is away for so long that the write is
-given up.""",
+is enough. A leader that leads, and cannot reach the coordinator, writes the letter as well; that is meant, as
+it never gives the record out again (KAFKA-20245). Where it forgets the share partition, or dies, before the
+state is stored, the next one delivers the record again: such a letter has this label, too.""",
     evidence="A record that a member accepted has a dead letter with the delivery count of the limit; the"
     " letter was written when or after the lock of a delivery with that count ended; and no record of"
     " `__share_group_state` says that the record is to be archived.",

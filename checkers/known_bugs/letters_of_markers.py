@@ -1,4 +1,4 @@
-"""A share group writes dead letters of transactions' markers."""
+"""A share group writes dead letters of transactions' markers that no member acknowledged."""
 
 from typing import Final
 
@@ -19,16 +19,19 @@ def _of_marker(suspicion: Suspicion) -> bool:
 
 
 BUG: Final = KnownBug(
-    title="Share groups: dead letters of transaction markers",
+    title="Share groups: dead letters of transaction markers that no member acknowledged",
     url="findings/dead-letters.md#markers",
     link="our finding",
-    versions="Kafka 4.4.0, the first with dead-letter queues",
+    versions="librdkafka 2.16, which forgets the gaps of an answer without records; Kafka 4.4.0, the first"
+    " with dead-letter queues",
     doc="""\
 A share partition acquires the offsets of transaction markers like those of records, and counts their
-deliveries. The client skips them, and acknowledges them as gaps, together with the records around them. Where
-it does not get to (it is closed, its lock ends, its connection breaks), they become available again, come to
-the delivery limit, and the leader writes a dead letter of each, with the key and the value of the marker
-where `errors.deadletterqueue.copy.record.enable` is set.""",
+deliveries. The client skips them, and is to acknowledge them as gaps. librdkafka does that together with the
+records around them, and forgets the gaps of an answer without any record: that is its bug, which the Java
+client had until [PR 19295](https://github.com/apache/kafka/pull/19295). A marker without an acknowledgement
+becomes available again, comes to the delivery limit, and the leader writes a dead letter of it, with the
+marker's value where `errors.deadletterqueue.copy.record.enable` is set: that is Kafka's part. By source it
+takes no such client: members that end with the marker in hand, as often as the limit says, do it, too.""",
     evidence="A dead letter names an offset at which the final reads show no record, and a node's log has the"
     " marker of a transaction.",
     anomalies=(PHANTOM,),

@@ -70,7 +70,7 @@ def main() -> int:
     print(*dict.fromkeys(lines.found), sep="\n")
     marker = given[0] + 1
     told = any(f"offsets [{marker} - {marker}] with type 0" in line for line in lines.found)
-    print(f"librdkafka {libversion()[0]}: the marker at {marker} is {'a gap' if told else 'not acknowledged'}")
+    print(f"librdkafka {libversion()[0]}: the marker at {marker} is{'' if told else ' not'} acknowledged")
     consumer.close()
     return 0 if told else 1
 
