@@ -139,6 +139,12 @@ Columns after `version` are the fields that elections need; a field of a change 
 is null (isr, replicas, …) or Kafka's own "no change" (`leader` -2, `recovery` -1, `fenced` 0).
 `fenced` of RegisterBroker is 0 or 1, of BrokerRegistrationChange 1 = fenced, -1 = unfenced."""
 
+ZNODES: Final = _table("zxid i64, ms i64, session i64, op str, path str, version i32?, owner i64?, data str?")
+"""One row a change of a znode in which Kafka keeps metadata, by the log of a node of ZooKeeper (`node`), in
+the order of `zxid`; those of one zxid were made together. `ms`: by the clock of ZooKeeper's leader, since
+1970. `session`: whose request it was, or which one ended. `op`: create, set or delete. `version`: that a set
+makes, 0 of a create. `owner`: session with which the created znode goes, 0 = it stays."""
+
 EPOCHS: Final = _table("epoch i32, start i64")
 """`leader-epoch-checkpoint`: the leader epochs of a log, and the first offset of each."""
 
@@ -234,10 +240,11 @@ PER_PARTITION: Final = {
     "partitions": PARTITIONS,
 }
 """Tables with the columns `take`, `node`, `topic` and `partition` before their own."""
-LATER: Final = frozenset({"share_log", "unread_losses"})
+LATER: Final = frozenset({"share_log", "unread_losses", "znodes"})
 """Tables that runs of earlier versions do not have: there they are empty."""
 PER_NODE: Final = {
     "metadata": METADATA,
+    "znodes": ZNODES,
     "nodes": NODES,
     "damage": DAMAGE,
     "takes": TAKES,
@@ -441,7 +448,18 @@ def merged(found: Iterable[Mapping[str, pa.Table]]) -> dict[str, pa.Table]:
     return tables
 
 
-ORDER: Final = ("topic", "partition", "take", "node", "snapshot", "segment", "position", "offset", "epoch")
+ORDER: Final = (
+    "topic",
+    "partition",
+    "take",
+    "node",
+    "snapshot",
+    "segment",
+    "position",
+    "offset",
+    "epoch",
+    "zxid",
+)
 """Tables are sorted by those of these columns that they have."""
 
 

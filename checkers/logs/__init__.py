@@ -11,6 +11,8 @@ accept_share         The log of the share coordinators
                      partition.
 accept_transactions  Ring 1, `__transaction_state`: each record is one that a
                      coordinator of the model would have written.
+accept_znodes        The log of ZooKeeper, change by change: what Kafka's controller
+                     and leaders may write there.
 answers              Ring 3, clients: what they learned about transactions is in the
                      coordinators' log.
 audit                Ring 0: what the files of brokers say of one partition agrees,
@@ -26,8 +28,8 @@ cluster_era          Which behaviours of Kafka a cluster had, by what it has fin
 coordinator_log      The transaction coordinators' log of a run, read once.
 decisions            Ring 3, transactions: the coordinators' log decides and the
                      markers of partitions obey.
-elections            What the metadata log of KRaft says of one partition: its
-                     leaders, epoch by epoch.
+elections            What the metadata log of KRaft, or the log of ZooKeeper, says of a
+                     partition: its leaders, epoch by epoch.
 lineage              Ring 3, records: what leaders of one epoch had, the leaders of
                      later epochs have.
 markers              Markers of transactions in partitions, and which transaction
@@ -36,8 +38,8 @@ messages             Ring 4: what brokers say to each other and to clients, when
                      they say it.
 metadata_rows        Rows of the metadata log as the records that the model's acceptor
                      takes.
-placement            Ring 3: where the controller placed the replicas of new partitions,
-                     against the placer of KRaft in the model.
+placement            Where the replicas of new partitions were placed, against the
+                     placers of the model: KRaft's, and the one of the time of ZooKeeper.
 power_losses         Losses of power by the metadata log: since when a replica was
                      out, and until when.
 producer_files       Files that brokers compute from a log of producers, against the
@@ -55,6 +57,8 @@ transactions         What the coordinators' log (`__transaction_state`) says of
                      transactions, id by id.
 untimed              What is certain of a producer's transactions where nodes have
                      clocks of their own (`checkers.logs.clocks`).
+zookeeper_log        What the log of ZooKeeper says of Kafka: partitions, brokers and
+                     controllers, change by change.
 
 Each rule is a `checkers.engine.check.Check` that reads evidence, or evidence and the history of the clients.
 The rules of a module share its kernel over one partition (`Evidence.of`), or its join over all: one pass over

@@ -225,6 +225,7 @@ class _Decisions:
         newest_epoch = self.epochs[one.log].last
         last = newest_epoch.epoch if newest_epoch else NEVER
         first = min(each.leader_epoch for number in same for each in every[number].decisions)
+        first = self.epochs[one.log].led_since(first)
         self.result.asked[COORDINATOR_EPOCH] += 1
         if not first <= marker.coordinator_epoch <= last:
             text = (
@@ -233,8 +234,6 @@ class _Decisions:
             )
             text += f", the newest leader epoch there is {last}" if newest_epoch else ""
             if unknown := self.epochs[one.log].unknown:
-                # On ZooKeeper the epoch rises with each in-sync set that the controller writes, and a
-                # coordinator that remains leader keeps its own.
                 self.result.leave_open(COORDINATOR_EPOCH, marker.tp, f"{text}; {unknown}")
                 return number
             producer = (one.producer_id, one.epoch)

@@ -1,12 +1,12 @@
-"""What the metadata log of KRaft says of one partition: its leaders, epoch by epoch.
+"""What the metadata log of KRaft, or the log of ZooKeeper, says of a partition: its leaders, epoch by epoch.
 
 The states of the partition are those of `model.accepting`.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
-from typing import Final
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from checkers.logs.metadata_rows import READ, Row, change, record, rows, state
 from checkers.logs.power_losses import Heard, PowerLoss, heard_of, losses_of, outages, power_losses
 from checkers.logs.replicas import ReplicaLog, last_take, newest, replicas
+from checkers.logs.zookeeper_log import ZooKeeperLog, zookeeper_log
 from core.op import TopicPartition
 from history.evidence import END, METADATA_LOG, Evidence
 from model.accepting import partition_state
@@ -51,7 +52,7 @@ class Elections:
     minimum: the topic's min.insync.replicas, 1 where the metadata log does not have it. topics: how many
     topics had the name, one after the other. removed: the last of them was deleted. in_sync: the in-sync
     replicas at the end. states: the partition's states, each with its time (ms). offsets: of their records in
-    the metadata log. heard: how far each disk had that log.
+    the metadata log. heard: how far each disk had that log. by_zookeeper: it is ZooKeeper's log that tells.
     """
 
     found: Sequence[Election] = field(default=())
@@ -64,6 +65,7 @@ class Elections:
     states: Sequence[tuple[int, PartitionState]] = field(default=(), repr=False)
     offsets: Sequence[int] = field(default=(), repr=False)
     heard: Heard = field(default_factory=dict, repr=False)
+    by_zookeeper: bool = False
 
     @property
     def last(self) -> Election | None:
@@ -73,6 +75,19 @@ class Elections:
     def epochs(self) -> set[int]:
         """Epochs that had a leader."""
         return {one.epoch for one in self.found if one.leader >= 0}
+
+    def led_since(self, epoch: int) -> int:
+        """The first epoch from which a leader has led on to this one. With ZooKeeper the epoch rises with
+        each in-sync set that the controller writes, and a coordinator that remains leader keeps its own."""
+        if not self.by_zookeeper:
+            return epoch
+        first, leader = epoch, -1
+        for one in reversed(self.found):
+            if one.epoch <= epoch and one.leader >= 0:
+                if leader not in (-1, one.leader):
+                    break
+                first, leader = min(first, one.epoch), one.leader
+        return first
 
     def may_lose(self, *, after_epoch: int = -1, since_ms: float = 0) -> str:
         """Why records of this leader epoch, or an older one, that were committed may be gone, "" = they may
@@ -187,12 +202,25 @@ def _unclean(one: Election) -> str:
     return f"the election of leader epoch {one.epoch} was unclean"
 
 
+class _StateSeen(NamedTuple):
+    """A state of a partition, with offset and time of the change that made it. first: a controller made it of
+    nothing."""
+
+    offset: int
+    ms: int
+    state: PartitionState
+    first: bool
+
+
 def elections(evidence: Evidence, tp: TopicPartition) -> Elections:
-    """The leaders that the newest metadata log at the end of the run gave to a partition."""
+    """The leaders that the newest metadata log at the end of the run, or the log of ZooKeeper, gives to a
+    partition."""
     losses = evidence.once(power_losses)
     if tp == METADATA:
         why = "the quorum of the controllers elects its leader itself"
         return Elections(unknown=why, losses=losses)
+    if (znodes := evidence.once(zookeeper_log)) is not None:
+        return _by_zookeeper(znodes, tp, losses)
     log = evidence.once(newest_log)
     if log is None:
         return Elections(unknown="the evidence has no whole metadata log", losses=losses)
@@ -202,19 +230,55 @@ def elections(evidence: Evidence, tp: TopicPartition) -> Elections:
         return Elections(unknown=f"the metadata log has no topic {tp.topic}", losses=losses)
     mine = log.filter(pc.equal(log["topic_id"], ids[-1]))
     removed = "RemoveTopicRecord" in mine["name"].to_pylist()
-    changes = mine.filter(pc.equal(mine["partition"], tp.partition))
-    found, states, offsets = _replayed(changes, tp)
-    looks = [(offset, ms, one) for offset, (ms, one) in zip(offsets, states, strict=True)]
-    return Elections(
-        found=found,
-        losses=losses_of(evidence, log, looks),
+    looks = [*_replayed(mine.filter(pc.equal(mine["partition"], tp.partition)), tp)]
+    return _made(
+        looks,
+        losses=losses_of(evidence, log, [one[:3] for one in looks]),
         minimum=_minimum(log, tp.topic, ids),
         topics=len(ids),
         removed=removed,
-        in_sync=frozenset(states[-1][1].isr if states else ()),
-        states=states,
-        offsets=offsets,
         heard=evidence.once(heard_of),
+    )
+
+
+def _by_zookeeper(log: ZooKeeperLog, tp: TopicPartition, losses: Sequence[PowerLoss]) -> Elections:
+    """No disk of a broker has that log: how far one had heard of it is not known."""
+    if tp not in log.states:
+        return Elections(unknown=f"the log of ZooKeeper has no partition {tp}", losses=losses)
+    looks = [_StateSeen(one.zxid, one.ms, one.state, first=at == 0) for at, one in enumerate(log.states[tp])]
+    minimum = log.settings.get(tp.topic, {}).get(MIN_ISR, "")
+    replicas = {node for one in looks for node in one.state.replicas}
+    return _made(
+        looks,
+        losses=[loss for loss in losses if loss.node in replicas],
+        minimum=int(minimum) if minimum.isdecimal() else 1,
+        topics=log.topics.get(tp.topic, 1),
+        removed=tp.topic in log.removed,
+        heard={},
+        by_zookeeper=True,
+    )
+
+
+def _made(
+    looks: Sequence[_StateSeen],
+    losses: Sequence[PowerLoss],
+    minimum: int,
+    topics: int,
+    removed: bool,
+    heard: Heard,
+    by_zookeeper: bool = False,
+) -> Elections:
+    return Elections(
+        found=_elected(looks),
+        losses=losses,
+        minimum=minimum,
+        topics=topics,
+        removed=removed,
+        in_sync=frozenset(looks[-1].state.isr if looks else ()),
+        states=[(one.ms, one.state) for one in looks],
+        offsets=[one.offset for one in looks],
+        heard=heard,
+        by_zookeeper=by_zookeeper,
     )
 
 
@@ -287,38 +351,33 @@ def survivor(logs: Sequence[ReplicaLog], lineage: Elections) -> ReplicaLog | Non
     return newest([log for log in last if log.node in lineage.in_sync] or last)
 
 
-def _replayed(
-    table: pa.Table, tp: TopicPartition
-) -> tuple[list[Election], list[tuple[int, PartitionState]], list[int]]:
-    """The elections, all states with their times, and the offsets of these."""
-    offsets: list[int] = []
+def _replayed(table: pa.Table, tp: TopicPartition) -> Iterator[_StateSeen]:
+    """The states of a partition by its records in the metadata log."""
+    before: PartitionState | None = None
+    for row in rows(table):
+        if (after := _after(row, before, tp)) is not None:
+            yield _StateSeen(row.offset, row.timestamp, after, row.name == "PartitionRecord")
+            before = after
+
+
+def _elected(looks: Sequence[_StateSeen]) -> list[Election]:
+    """The elections by all states of a partition."""
     found: list[Election] = []
-    states: list[tuple[int, PartitionState]] = []
     before: PartitionState | None = None
     leader = -1
     replaced: dict[int, int] = {}  # epoch -> the leader before it
-    for row in rows(table):
-        if (after := _after(row, before, tp)) is None:
-            continue
+    for offset, ms, after, first in looks:
         if before is None or after.leader_epoch != before.leader_epoch:
             how = partition_state.election(before, after) if before else partition_state.ElectionKind.NONE
-            clean = row.name == "PartitionRecord" or how is not partition_state.ElectionKind.UNCLEAN
+            clean = first or how is not partition_state.ElectionKind.UNCLEAN
             replaced[after.leader_epoch] = leader
             leader = after.leader if after.leader >= 0 else leader
             found.append(
-                Election(
-                    epoch=after.leader_epoch,
-                    leader=after.leader,
-                    clean=clean,
-                    offset=row.offset,
-                    ms=row.timestamp,
-                )
+                Election(epoch=after.leader_epoch, leader=after.leader, clean=clean, offset=offset, ms=ms)
             )
         before = after
-        states.append((row.timestamp, after))
-        offsets.append(row.offset)
-    found = [replace(one, heard_ms=_heard(states, one.epoch, replaced[one.epoch])) for one in found]
-    return found, states, offsets
+    states = [(one.ms, one.state) for one in looks]
+    return [replace(one, heard_ms=_heard(states, one.epoch, replaced[one.epoch])) for one in found]
 
 
 def _heard(states: Sequence[tuple[int, PartitionState]], epoch: int, node: int) -> float:

@@ -1,7 +1,8 @@
-"""Where the controller placed the replicas of new partitions, against the placer of KRaft in the model.
+"""Where the replicas of new partitions were placed, against the placers of the model: KRaft's, and the one of
+the time of ZooKeeper.
 
 Only topics of the run and internal ones are looked at: others may have been created with replicas that
-a client chose. With ZooKeeper there is no metadata log.
+a client chose.
 """
 
 import itertools
@@ -11,16 +12,23 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from checkers.engine.check import Tally, WholeRun
-from checkers.engine.findings import LogFinding
+from checkers.engine.findings import NOWHERE, LogFinding
 from checkers.logs.elections import METADATA, newest_log
 from checkers.logs.metadata_rows import Row, record, rows
 from checkers.logs.rule import Rule, checks_of
+from checkers.logs.zookeeper_log import EphemeralZnode, TopicZnode, ZooKeeperLog, zookeeper_log
 from checkers.windows import OFFSETS, SHARE_STATE, TRANSACTIONS
 from model.accepting.metadata_records import LogImage
+from model.metadata.replica_placer import assign
 from model.metadata.striped_replica_placer import UsableBroker, place
 
 STRIPED: Final = "placed-in-stripes"
 SPREAD: Final = "placed-over-racks"
+IN_TURN: Final = "placed-in-turn"
+HEARD_MS: Final = 30_000
+"""A broker that creates a topic may have heard that late which brokers live."""
+MOST_ORDERED: Final = 5
+"""Brokers whose orders are all tried: which one Kafka takes them in is not on record."""
 RULES: Final = {
     STRIPED: Rule(
         "Partitions that are created together are on the brokers on which Kafka's placer puts them, for some"
@@ -31,6 +39,11 @@ RULES: Final = {
         "A new partition has its replicas on as many racks as there are, or as it has replicas, and its"
         " leader is not fenced.",
         "KIP-36; StripedReplicaPlacer",
+    ),
+    IN_TURN: Rule(
+        "With ZooKeeper, the partitions of a new topic are on the brokers on which Kafka's placer puts them,"
+        " for some order of the brokers, start and shift.",
+        "KIP-36; AdminUtils.assignReplicasToBrokers",
     ),
 }
 
@@ -47,11 +60,18 @@ class _Creation(NamedTuple):
 
 def join(run: WholeRun, result: Tally) -> None:
     """The rules of this module."""
-    log = run.evidence.once(newest_log)
+    log, znodes = run.evidence.once(newest_log), run.evidence.once(zookeeper_log)
     own = {row["topic"] for row in run.tables["tps"].to_pylist()} if "tps" in run.tables else set()
-    if log is None or not own:
+    if not own:
         return  # who created the topics is not known
-    for one in _creations(list(rows(log)), frozenset({*own, TRANSACTIONS, OFFSETS, SHARE_STATE})):
+    topics = frozenset({*own, TRANSACTIONS, OFFSETS, SHARE_STATE})
+    if znodes is not None:
+        for creation in znodes.creations:
+            if creation.topic in topics:
+                _in_turn(creation, znodes, result)
+    if log is None:
+        return
+    for one in _creations(list(rows(log)), topics):
         _spread(one, result)
         _striped(one, result)
 
@@ -115,6 +135,55 @@ def _stripes(
     for drawn in itertools.product(*map(range, sizes)):
         draw = partial(_next, iter(drawn))
         yield place(usable, partitions=partitions, replication=replication, draw=draw)
+
+
+def _in_turn(one: TopicZnode, log: ZooKeeperLog, result: Tally) -> None:
+    placed = tuple(one.replicas[number] for number in sorted(one.replicas))
+    if not placed or len({len(replicas) for replicas in placed}) > 1:
+        return
+    sets = {frozenset(_racks(log.brokers, ms).items()) for ms in _moments(log.brokers, one.ms)}
+    if max(map(len, sets), default=0) > MOST_ORDERED:
+        return
+    result.asked[IN_TURN] += len(placed)
+    if any(placed in _turns(dict(racks), len(placed), len(placed[0])) for racks in sets):
+        return
+    on = "; ".join(_told(replicas) for replicas in placed)
+    text = (
+        f"at zxid {one.zxid:#x} of ZooKeeper: {one.topic} is created on {on}; from no start the placer does"
+    )
+    result.refuse(LogFinding(check=IN_TURN, log=NOWHERE, offset=-1, take=-1, nodes=(), text=text))
+
+
+def _moments(brokers: Sequence[EphemeralZnode], until: int) -> list[int]:
+    """When brokers came or went, up to a time."""
+    changes = [ms for one in brokers for ms in (one.since_ms, one.until_ms)]
+    return [until, *(ms for ms in changes if until - HEARD_MS <= ms <= until)]
+
+
+def _racks(brokers: Sequence[EphemeralZnode], ms: int) -> dict[int, str]:
+    return {one.broker: one.rack for one in brokers if one.since_ms <= ms < one.until_ms}
+
+
+def _turns(
+    racks: Mapping[int, str], partitions: int, replication: int
+) -> Iterator[tuple[tuple[int, ...], ...]]:
+    """What the placer of AdminUtils may make of partitions."""
+    if not 0 < replication <= len(racks):
+        return
+    aware = racks if all(racks.values()) else None
+    orders = [sorted(racks)] if aware else itertools.permutations(racks)
+    for order in orders:
+        names = dict(zip(sorted(racks), order, strict=True))
+        for start, shift in itertools.product(range(len(racks)), repeat=2):
+            placed = assign(
+                sorted(racks),
+                partitions=partitions,
+                replication=replication,
+                start=start,
+                shift=shift,
+                racks=aware,
+            )
+            yield tuple(tuple(names[broker] for broker in replicas) for replicas in placed)
 
 
 def _next(drawn: Iterator[int], _: int) -> int:

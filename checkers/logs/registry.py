@@ -9,6 +9,7 @@ from checkers.logs import (
     accept_offsets,
     accept_share,
     accept_transactions,
+    accept_znodes,
     answers,
     audit,
     decisions,
@@ -21,6 +22,7 @@ from checkers.logs import (
 LOG_CHECKS: Final[dict[str, Check]] = {
     **audit.CHECKS,
     **accept_metadata.CHECKS,
+    **accept_znodes.CHECKS,
     **accept_data.CHECKS,
     **accept_transactions.CHECKS,
     **accept_offsets.CHECKS,

@@ -21,6 +21,11 @@ class Takes:
         self._count += 1
         return self._count - 1
 
+    @property
+    def last(self) -> int:
+        """The number of the newest take."""
+        return self._count - 1
+
     def add(self, tables: Mapping[str, pa.Table]) -> None:
         """What a take found on a node: tables with the columns of `evidence.schema`."""
         self._found.append(tables)

@@ -1,25 +1,32 @@
 """Brokers that keep their metadata in ZooKeeper as a deployment: versions to 3.9.
 
-ZooKeeper's nodes come after the brokers; their jars are those that Kafka brings. There is no metadata log, so
-rules about it have nothing to ask.
+ZooKeeper's nodes come after the brokers; their jars are those that Kafka brings. In place of a metadata log
+there is theirs of transactions (`harness.evidence.znodes`), which is taken at the end.
 
 A broker makes up an id of its cluster where ZooKeeper has none. So the first start of each broker writes the
 run's id (`docker/zookeeper/start.sh`), the first one for all of them.
 """
 
+import shutil
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+import pyarrow as pa
+
 from core.config import RunConfig
+from core.errors import ClusterError
 from harness.brokers.admin.connection import BrokerConnection
 from harness.brokers.admin.protocol import ControllerView, active_controller
-from harness.containers.data import DATA
+from harness.containers.data import AT_END, DATA, copy_data
 from harness.containers.deployment import NodeAddresses
 from harness.containers.nodes import NodeContainer
+from harness.evidence import znodes
+from harness.evidence.damage import Damages
 from harness.kafka.broker_config import FOR_BROKERS, advertised, directories, lines, listeners, rack, settings
 from harness.kafka.nodes import PROPERTIES, KafkaNodes
+from history.evidence import schema
 
 CLIENT_PORT: Final = 2181
 PEER_PORT: Final = 2888
@@ -41,8 +48,10 @@ SERVER: Final = {
     "syncLimit": "4",
     "maxClientCnxns": "0",
     "admin.enableServer": "false",
+    "preAllocSize": "1024",
 }
-"""Settings of a node of ZooKeeper; versions before 3.5 leave unknown ones aside."""
+"""Settings of a node of ZooKeeper; versions before 3.5 leave unknown ones aside. It sets 64 MiB aside for
+each file of its log, unless it is given another number of KiB."""
 
 
 def refused_session(config: RunConfig) -> str:
@@ -83,8 +92,28 @@ class ZooKeeperNodes(KafkaNodes):
         super().before_start(self._of_brokers(nodes), powerless)
 
     def at_end(self, nodes: Sequence[NodeContainer], ended: Mapping[int, str] = MappingProxyType({})) -> None:
-        """See `before_start`."""
+        """See `before_start`; of ZooKeeper's nodes their logs of transactions."""
         super().at_end(self._of_brokers(nodes), ended)
+        for node in nodes:
+            if node.number in self._ensemble:
+                self._take_znodes(node)
+
+    def _take_znodes(self, node: NodeContainer) -> None:
+        what, damages = f"the log of {self.names[node.number]}", Damages()
+        try:
+            copy_data(node.own, self._copies, AT_END)
+            found = znodes.read(self._copies, damages)
+        except (ClusterError, OSError) as error:
+            self._takes.miss(f"{what}: {error}")
+            return
+        finally:
+            shutil.rmtree(self._copies, ignore_errors=True)
+        where = [
+            pa.repeat(pa.scalar(one, pa.int32()), found.num_rows) for one in (self._takes.last, node.number)
+        ]
+        self._takes.add({"znodes": pa.table([*where, *found.columns], schema=schema("znodes"))})
+        for one in damages:
+            self._takes.miss(f"{what}: {one.file.name}, byte {one.position}: {one.why}")
 
     def _of_brokers(self, nodes: Sequence[NodeContainer]) -> list[NodeContainer]:
         return [node for node in nodes if node.number in self._brokers]

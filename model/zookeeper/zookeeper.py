@@ -17,7 +17,7 @@ from a follower that lags, are not modelled.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from model.protocol.zookeeper_messages import (
     PERSISTENT,
@@ -45,6 +45,20 @@ class Znode:
     children: dict[str, None] = field(default_factory=dict)
 
 
+class ZnodeChange(NamedTuple):
+    """What ZooKeeper's log has of a change. op: create, set or delete. session: who asked for it, or whose
+    end it goes with; owner: of what is created."""
+
+    zxid: int
+    ms: int
+    session: int
+    op: str
+    path: str
+    version: int
+    owner: int
+    data: Any
+
+
 @dataclass(slots=True)
 class ZkSession:
     """`heard_ms`: when its client was last heard of. `events`: not acknowledged yet, oldest first."""
@@ -69,13 +83,15 @@ OK: Final = ZkResult(ZkError.OK)
 
 
 class ZooKeeper:
-    """See the module. `zxid` counts changes."""
+    """See the module. `zxid` counts changes; `log` has them all."""
 
     def __init__(self, paths: Sequence[tuple[str, object]] = ()) -> None:
         self.nodes: dict[str, Znode] = {"": Znode(None, 0)}
         self.sessions: dict[int, ZkSession] = {}
         self.counts = ZkCounts()
         self.zxid = 0
+        self.log: list[ZnodeChange] = []
+        self._now = 0
         self._data_watches: dict[str, dict[int, None]] = {}
         self._child_watches: dict[str, dict[int, None]] = {}
         self._numbered = 0
@@ -86,6 +102,7 @@ class ZooKeeper:
 
     def connect(self, now: int, timeout_ms: int) -> int:
         """A new session."""
+        self._now = max(now, self._now)
         self._numbered += 1
         self.sessions[self._numbered] = ZkSession(timeout_ms, now)
         return self._numbered
@@ -107,10 +124,11 @@ class ZooKeeper:
         for watches in (*self._data_watches.values(), *self._child_watches.values()):
             watches.pop(session, None)
         for path in [p for p, node in self.nodes.items() if node.owner == session]:
-            self._delete(Delete(path))
+            self._delete(session, Delete(path))
 
     def tick(self, now: int) -> None:
         """End the sessions that were not heard of for longer than their time-out."""
+        self._now = max(now, self._now)
         for session, known in list(self.sessions.items()):
             if now - known.heard_ms > known.timeout_ms:
                 self.close(session)
@@ -124,6 +142,7 @@ class ZooKeeper:
 
     def run(self, now: int, session: int, ops: Sequence[ZkOp]) -> list[ZkResult] | None:
         """Run ops one after another, each for itself. None: there is no such session (any more)."""
+        self._now = max(now, self._now)
         if not self.heard(now, session):
             return None
         return [self._run(session, op) for op in ops]
@@ -135,7 +154,7 @@ class ZooKeeper:
         self.counts.writes += 1
         if isinstance(op, Create):
             return self._create(session, op)
-        return self._set(op) if isinstance(op, SetData) else self._delete(op)
+        return self._set(session, op) if isinstance(op, SetData) else self._delete(session, op)
 
     def _read(self, session: int, op: GetData | Children) -> ZkResult:
         if op.watch:
@@ -161,26 +180,27 @@ class ZooKeeper:
             above.sequence += 1
         if path in self.nodes:
             return ZkResult(ZkError.NODE_EXISTS)
-        self._changes()
-        self.nodes[path] = Znode(op.data, self.zxid, session if op.ephemeral else PERSISTENT)
+        owner = session if op.ephemeral else PERSISTENT
+        self._changes(session, "create", path, 0, owner, op.data)
+        self.nodes[path] = Znode(op.data, self.zxid, owner)
         above.children[name] = None
         self._fire(self._data_watches, path)
         self._fire(self._child_watches, parent)
         return ZkResult(ZkError.OK, op.data, 0, created=self.zxid, path=path)
 
-    def _set(self, op: SetData) -> ZkResult:
+    def _set(self, session: int, op: SetData) -> ZkResult:
         node = self.nodes.get(op.path)
         if node is None:
             return ZkResult(ZkError.NO_NODE)
         if op.version not in (-1, node.version):
             return ZkResult(ZkError.BAD_VERSION)
-        self._changes()
         node.data = op.data
         node.version += 1
+        self._changes(session, "set", op.path, node.version, PERSISTENT, op.data)
         self._fire(self._data_watches, op.path)
         return ZkResult(ZkError.OK, op.data, node.version)
 
-    def _delete(self, op: Delete) -> ZkResult:
+    def _delete(self, session: int, op: Delete) -> ZkResult:
         node = self.nodes.get(op.path)
         if node is None:
             return ZkResult(ZkError.NO_NODE)
@@ -188,7 +208,7 @@ class ZooKeeper:
             return ZkResult(ZkError.BAD_VERSION)
         if node.children:
             return ZkResult(ZkError.NOT_EMPTY)
-        self._changes()
+        self._changes(session, "delete", op.path, 0, PERSISTENT, None)
         del self.nodes[op.path]
         parent, _, name = op.path.rpartition("/")
         del self.nodes[parent].children[name]
@@ -199,8 +219,9 @@ class ZooKeeper:
 
     # ---- watches
 
-    def _changes(self) -> None:
+    def _changes(self, session: int, op: str, path: str, version: int, owner: int, data: object) -> None:
         self.zxid += 1
+        self.log.append(ZnodeChange(self.zxid, self._now, session, op, path, version, owner, data))
 
     def _fire(self, watches: dict[str, dict[int, None]], path: str) -> None:
         for number in watches.pop(path, {}):

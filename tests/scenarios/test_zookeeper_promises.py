@@ -17,8 +17,12 @@ CHAPTERS_OF_THE_ERA = ("controller", "controller-epochs", "leader-writes")
 
 
 def writes_whatever_the_version(patch: pytest.MonkeyPatch) -> None:
-    conditional: Callable[[ZooKeeper, SetData], ZkResult] = ZooKeeper._set
-    patch.setattr(ZooKeeper, "_set", lambda zk, op: conditional(zk, op._replace(version=-1)))
+    conditional: Callable[[ZooKeeper, int, SetData], ZkResult] = ZooKeeper._set
+
+    def whatever(zk: ZooKeeper, session: int, op: SetData) -> ZkResult:
+        return conditional(zk, session, op._replace(version=-1))
+
+    patch.setattr(ZooKeeper, "_set", whatever)
 
 
 def keeps_ephemeral_znodes(patch: pytest.MonkeyPatch) -> None:

@@ -15,4 +15,6 @@ server_log              The server log of a modelled node in Kafka's words: the 
                         (`history.broker_logs`).
 settings                Settings of modelled brokers by the config of a run, and which ones they refuse.
 topic_uuids             Ids of modelled topics: they follow from names.
+znodes                  The log of a modelled ZooKeeper as rows of evidence: data as Kafka writes them,
+                        in JSON.
 """

@@ -85,7 +85,7 @@ def test_tables_have_the_columns_of_the_contract(found: Evidence) -> None:
     for name in (*PER_PARTITION, *PER_NODE):
         assert found.table(name).schema.equals(schema(name))
     empty = {name for name in (*PER_PARTITION, *PER_NODE) if not found.table(name).num_rows}
-    assert empty == {"offset_log", "group_log", "share_log", "damage", "unread_losses"}
+    assert empty == {"offset_log", "group_log", "share_log", "damage", "unread_losses", "znodes"}
 
 
 def test_killed_nodes_are_looked_at_before_they_come_back_and_all_at_the_end(
@@ -303,6 +303,8 @@ def test_a_leader_epoch_that_did_not_rise_is_no_partition_change() -> None:
 def test_an_era_of_zookeeper_has_no_metadata_log() -> None:
     found = evidence(simulate(config(era="2.4")).cluster)
     assert rows(found, "metadata") == []
+    paths = {row["path"] for row in rows(found, "znodes")}
+    assert {"/brokers", "/controller", "/brokers/topics/transactions/partitions/0/state"} <= paths
     assert {row["topic"] for row in rows(found, "partitions")} == {"transactions", TRANSACTION_TOPIC}
     assert rows(found, "transaction_log") != []
 

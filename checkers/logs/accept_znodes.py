@@ -1,0 +1,177 @@
+"""The log of ZooKeeper, change by change: what Kafka's controller and leaders may write there.
+
+ZooKeeper orders the changes, and refuses one whose version is not the znode's. What is judged is what Kafka
+makes of that: a partition's states one after the other, whose session wrote each of them, who raised the
+controller's epoch, and whether leaders told of changed in-sync replicas.
+"""
+
+import itertools
+from collections.abc import Sequence
+from typing import Final
+
+from checkers.engine.check import Tally, WholeRun
+from checkers.engine.findings import NOWHERE, LogFinding
+from checkers.logs.classes import UNCLEAN
+from checkers.logs.rule import Rule, checks_of
+from checkers.logs.zookeeper_log import StateZnode, ZooKeeperLog, zookeeper_log
+from checkers.windows import is_true
+from core.op import TopicPartition
+from core.unclean_elections import SETTING as UNCLEAN_SETTING
+from model.accepting import partition_state
+from model.accepting.partition_state import ElectionKind
+
+EPOCH: Final = "znode-leader-epoch-rises"
+IN_SYNC: Final = "znode-in-sync-set"
+UNCLEAN_ELECTION: Final = "znode-unclean-election"
+CONTROLLER: Final = "controller-epoch-rises"
+WRITER: Final = "znode-writer"
+NOTICE: Final = "in-sync-change-told"
+NOTICE_MS: Final = 62_500
+"""A leader looks each 2.5 s, and tells after 5 s without a change, or 60 s after it last told."""
+SLACK_MS: Final = 15_000
+"""A broker may stand still meanwhile, as long as its session lasts."""
+RULES: Final = {
+    EPOCH: Rule(
+        "The leader epoch in a partition's znode rises with every change of its leader, and never falls; nor"
+        " does the controller epoch there.",
+        "KIP-101; PartitionStateMachine, LeaderIsrAndControllerEpoch",
+    ),
+    IN_SYNC: Rule(
+        "By a partition's znode in-sync replicas are replicas, and the leader is in sync.",
+        "PartitionLeaderElectionAlgorithms",
+    ),
+    UNCLEAN_ELECTION: Rule(
+        "Where unclean.leader.election.enable is false, a new leader was in sync by the znode before.",
+        "PartitionLeaderElectionAlgorithms",
+        UNCLEAN,
+    ),
+    CONTROLLER: Rule(
+        "The controller epoch rises by one with each new controller, by the session that has /controller.",
+        "KAFKA-6082; KafkaZkClient.registerControllerAndIncrementControllerEpoch",
+    ),
+    WRITER: Rule(
+        "A partition's znode is written by the session of the controller, or of the partition's leader.",
+        "KAFKA-6082; KafkaZkClient.updateLeaderAndIsr, Partition.shrinkIsr",
+    ),
+    NOTICE: Rule(
+        "A leader that changes the in-sync replicas in a partition's znode tells of it in"
+        f" /isr_change_notification within {NOTICE_MS / 1000:g} s, while its session lasts.",
+        "KAFKA-1367; ReplicaManager.maybePropagateIsrChanges",
+    ),
+}
+
+
+def join(run: WholeRun, result: Tally) -> None:
+    """The rules of this module; nothing where the evidence has no log of ZooKeeper."""
+    log = run.evidence.once(zookeeper_log)
+    if log is None:
+        if run.evidence.table("znodes").num_rows:
+            for rule in RULES:
+                result.leave_open(
+                    rule, NOWHERE, "the log of ZooKeeper does not begin with Kafka's first znode"
+                )
+        return
+    _controller_epochs(log, result)
+    for tp, states in sorted(log.states.items()):
+        for before, after in itertools.pairwise(states):
+            _follows(tp, before, after, log, result)
+        known: set[int] = set()
+        for one in states:
+            known.update(one.state.replicas, one.state.adding)
+            _sound(tp, one, known, log, result)
+            if one.own:
+                _written_by(tp, one, log, result)
+        _told(tp, states, log, result)
+
+
+CHECKS: Final = checks_of(RULES, ring=1, join=join)
+
+
+def _follows(
+    tp: TopicPartition, before: StateZnode, after: StateZnode, log: ZooKeeperLog, result: Tally
+) -> None:
+    """One state after another."""
+    old, new = before.state, after.state
+    result.asked[EPOCH] += 1
+    change = f"{partition_state.described(old)}; then {partition_state.described(new)}"
+    if not partition_state.epoch_rises(old, new):
+        _refuse(EPOCH, tp, after, change, log, result)
+    elif after.controller_epoch < before.controller_epoch:
+        why = f"controller epoch {after.controller_epoch} follows {before.controller_epoch}: {change}"
+        _refuse(EPOCH, tp, after, why, log, result)
+    result.asked[UNCLEAN_ELECTION] += 1
+    if partition_state.election(old, new) is ElectionKind.UNCLEAN:
+        own = log.settings.get(tp.topic, {}).get(UNCLEAN_SETTING)
+        allowed = is_true(own) if own is not None else result.ground.unclean
+        if allowed is None:
+            result.leave_open(UNCLEAN_ELECTION, tp, f"{change}, and nothing says whether it is allowed")
+        elif not allowed:
+            _refuse(UNCLEAN_ELECTION, tp, after, change, log, result)
+
+
+def _sound(tp: TopicPartition, one: StateZnode, known: set[int], log: ZooKeeperLog, result: Tally) -> None:
+    """One state. known: replicas that the partition had so far: one that was taken off is told of later than
+    the topic's znode says it."""
+    result.asked[IN_SYNC] += 1
+    state = one.state
+    if strangers := set(state.isr) - known:
+        why = f"{sorted(strangers)} never were replicas"
+    elif state.leader >= 0 and state.leader not in state.isr:
+        why = "the leader is not in sync"
+    else:
+        return
+    _refuse(IN_SYNC, tp, one, f"{partition_state.described(state)}: {why}", log, result)
+
+
+def _written_by(tp: TopicPartition, one: StateZnode, log: ZooKeeperLog, result: Tally) -> None:
+    result.asked[WRITER] += 1
+    broker = log.broker_of(one.session)
+    if broker is None:
+        result.leave_open(WRITER, tp, f"at zxid {one.zxid:#x} a session wrote that no broker is known by")
+    elif broker != one.state.leader and not log.may_control(one.session, one.zxid):
+        why = f"{partition_state.described(one.state)}, by broker {broker}, which was not the controller"
+        _refuse(WRITER, tp, one, why, log, result)
+
+
+def _controller_epochs(log: ZooKeeperLog, result: Tally) -> None:
+    for (_, _, before), (zxid, session, after) in itertools.pairwise(log.epochs):
+        result.asked[CONTROLLER] += 1
+        broker = log.broker_of(session)
+        if after != before + 1:
+            why = f"controller epoch {after} follows {before}"
+        elif not log.may_control(session, zxid):
+            why = f"broker {broker} raises the controller epoch to {after}, and does not have /controller"
+        else:
+            continue
+        text = f"at zxid {zxid:#x} of ZooKeeper: {why}"
+        nodes = () if broker is None else (broker,)
+        result.refuse(LogFinding(check=CONTROLLER, log=NOWHERE, offset=-1, take=-1, nodes=nodes, text=text))
+
+
+def _told(tp: TopicPartition, states: Sequence[StateZnode], log: ZooKeeperLog, result: Tally) -> None:
+    """Leaders that changed the in-sync replicas themselves, which keeps the leader epoch (before KIP-497)."""
+    for before, after in itertools.pairwise(states):
+        same = before.state.leader_epoch == after.state.leader_epoch
+        by_leader = log.broker_of(after.session) == after.state.leader and not log.may_control(
+            after.session, after.zxid
+        )
+        if not (after.own and same and by_leader) or set(before.state.isr) == set(after.state.isr):
+            continue
+        late = after.ms + NOTICE_MS + SLACK_MS
+        if log.end_ms < late or not log.lasts(after.session, late):
+            continue
+        result.asked[NOTICE] += 1
+        told = (one for one in log.notices if one.session == after.session and tp in one.tps)
+        if not any(after.zxid < one.zxid and one.ms <= late for one in told):
+            _refuse(
+                NOTICE, tp, after, f"{partition_state.described(after.state)}, and no notice", log, result
+            )
+
+
+def _refuse(
+    rule: str, tp: TopicPartition, one: StateZnode, why: str, log: ZooKeeperLog, result: Tally
+) -> None:
+    broker = log.broker_of(one.session)
+    text = f"at zxid {one.zxid:#x} of ZooKeeper, {tp}: {why}"
+    nodes = () if broker is None else (broker,)
+    result.refuse(LogFinding(check=rule, log=tp, offset=-1, take=-1, nodes=nodes, text=text, ms=one.ms))

@@ -1,0 +1,254 @@
+"""What the log of ZooKeeper says of Kafka: partitions, brokers and controllers, change by change.
+
+Of an ensemble the log that goes furthest is read: it has all that was committed. It has to begin with Kafka's
+first znode; times are those of ZooKeeper's leader, and zxids count its changes.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+import pyarrow.compute as pc
+from msgspec.structs import replace
+
+from core.op import TopicPartition
+from history.evidence import Evidence
+from history.tables import TableRow
+from model.protocol.messages import PartitionState
+
+ROOT: Final = "/brokers"
+FOREVER: Final = 1 << 62
+"""Later than every zxid."""
+Replicas = Mapping[int, tuple[int, ...]]
+"""By partition."""
+
+
+class StateZnode(NamedTuple):
+    """A state of a partition. session: who wrote it. controller_epoch: as the znode names it. own: it is the
+    partition's znode that was written, and not the topic's."""
+
+    zxid: int
+    ms: int
+    session: int
+    state: PartitionState
+    controller_epoch: int
+    own: bool
+
+
+class TopicZnode(NamedTuple):
+    """A topic that was created. replicas: of its partitions."""
+
+    zxid: int
+    ms: int
+    topic: str
+    replicas: Replicas
+
+
+class EphemeralZnode(NamedTuple):
+    """A broker had an ephemeral znode, by a session, from one zxid until another (FOREVER). rack: of the
+    broker."""
+
+    broker: int
+    session: int
+    since: int
+    since_ms: int
+    until: int
+    until_ms: int
+    rack: str
+
+
+class IsrNotice(NamedTuple):
+    """A leader said that in-sync replicas of these partitions had changed."""
+
+    zxid: int
+    ms: int
+    session: int
+    tps: frozenset[TopicPartition]
+
+
+@dataclass(slots=True)
+class ZooKeeperLog:
+    """By the log of one node of ZooKeeper.
+
+    states: of the newest topic of each name. topics: how many had it, one after the other. removed: names
+    whose newest topic is gone. settings: of topics. brokers, controllers: who was registered, and who was the
+    controller. epochs: zxid, session and value of each write of the controller epoch. end_ms: of the last
+    change.
+    """
+
+    states: dict[TopicPartition, list[StateZnode]] = field(default_factory=dict)
+    topics: dict[str, int] = field(default_factory=dict)
+    removed: set[str] = field(default_factory=set)
+    settings: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    creations: list[TopicZnode] = field(default_factory=list)
+    brokers: list[EphemeralZnode] = field(default_factory=list)
+    controllers: list[EphemeralZnode] = field(default_factory=list)
+    epochs: list[tuple[int, int, int]] = field(default_factory=list)
+    notices: list[IsrNotice] = field(default_factory=list)
+    end_ms: int = -1
+
+    def broker_of(self, session: int) -> int | None:
+        """Who had this session, as far as a znode says it."""
+        held = (*self.brokers, *self.controllers)
+        return next((one.broker for one in held if one.session == session), None)
+
+    def may_control(self, session: int, zxid: int) -> bool:
+        """Whether a session had /controller then. Where that went, the one that had it last may still write
+        until another has it. Before Kafka 2.2 (KAFKA-6082) nothing keeps a former controller from it."""
+        began = [one for one in self.controllers if one.since <= zxid]
+        if not self.fenced:
+            return any(one.session == session for one in began)
+        return bool(began) and max(began, key=lambda one: one.since).session == session
+
+    @property
+    def fenced(self) -> bool:
+        """A controller takes /controller and raises the epoch by one request (KAFKA-6082), so that each of
+        its later writes may name that epoch."""
+        return bool({zxid for zxid, *_ in self.epochs} & {one.since for one in self.controllers})
+
+    def lasts(self, session: int, ms: int) -> bool:
+        """Whether a broker still had its znode by this session then."""
+        return any(one.session == session and one.until_ms >= ms for one in self.brokers)
+
+
+def zookeeper_log(evidence: Evidence) -> ZooKeeperLog | None:
+    """None: there is none that is whole. A znode that says what Kafka does not is passed over."""
+    every = evidence.table("znodes")
+    ends = every.group_by(["take", "node"]).aggregate([("zxid", "max")]).to_pylist()
+    if not ends:
+        return None
+    newest = max(ends, key=lambda row: (row["zxid_max"], row["take"], -row["node"]))
+    mine = pc.and_(pc.equal(every["take"], newest["take"]), pc.equal(every["node"], newest["node"]))
+    rows = every.filter(mine).to_pylist()
+    if not any(row["path"] == ROOT and row["op"] == "create" for row in rows):
+        return None
+    return _Replay().read(rows)
+
+
+class _Replay:
+    def __init__(self) -> None:
+        self._found = ZooKeeperLog()
+        self._assigned: dict[str, Mapping[str, Replicas]] = {}
+        self._held: dict[str, tuple[int, TableRow, str]] = {}
+
+    def read(self, rows: list[TableRow]) -> ZooKeeperLog:
+        """Row by row."""
+        for row in rows:
+            self._found.end_ms = row["ms"]
+            self._row(row, row["path"].split("/")[1:])
+        for path in list(self._held):
+            self._released(path, FOREVER, FOREVER)
+        return self._found
+
+    def _row(self, row: TableRow, path: list[str]) -> None:
+        match path:
+            case ["brokers", "topics", topic]:
+                self._topic(row, topic)
+            case ["brokers", "topics", topic, "partitions", number, "state"] if number.isdecimal():
+                self._state(row, TopicPartition(topic, int(number)))
+            case ["brokers", "ids", number] if number.isdecimal():
+                self._holds(row, int(number), str(_json(row).get("rack") or ""))
+            case ["controller"]:
+                broker = _json(row).get("brokerid")
+                self._holds(row, broker if isinstance(broker, int) else -1, "")
+            case ["controller_epoch"] if (row["data"] or "").isdecimal():
+                self._found.epochs.append((row["zxid"], row["session"], int(row["data"])))
+            case ["config", "topics", topic]:
+                values = _json(row).get("config")
+                self._found.settings[topic] = values if isinstance(values, dict) else {}
+            case ["isr_change_notification", _] if row["op"] == "create":
+                self._found.notices.append(
+                    IsrNotice(row["zxid"], row["ms"], row["session"], frozenset(_named(_json(row))))
+                )
+
+    def _topic(self, row: TableRow, topic: str) -> None:
+        """What the topic's znode says: the replicas of its partitions, and those that come and go."""
+        if row["op"] == "delete":
+            self._found.removed.add(topic)
+            return
+        said = {name: _replicas(_json(row), name) for name in ASSIGNED}
+        self._assigned[topic] = said
+        if row["op"] == "create":
+            for tp in [tp for tp in self._found.states if tp.topic == topic]:
+                del self._found.states[tp]
+            self._found.removed.discard(topic)
+            self._found.topics[topic] = self._found.topics.get(topic, 0) + 1
+            self._found.creations.append(TopicZnode(row["zxid"], row["ms"], topic, said[PARTITIONS]))
+        for tp, states in self._found.states.items():
+            if tp.topic == topic:
+                last = states[-1]
+                state = _assigned(last.state, said, tp.partition)
+                if state != last.state:
+                    where = row["zxid"], row["ms"], row["session"]
+                    states.append(StateZnode(*where, state, last.controller_epoch, own=False))
+
+    def _state(self, row: TableRow, tp: TopicPartition) -> None:
+        said = _json(row)
+        numbers = [said.get(name) for name in ("leader", "leader_epoch", "controller_epoch")]
+        if row["op"] == "delete" or not all(isinstance(one, int) for one in numbers):
+            return
+        leader, epoch, controller = (int(str(one)) for one in numbers)
+        state = PartitionState(
+            replicas=(),
+            isr=_nodes(said.get("isr")),
+            leader=leader,
+            leader_epoch=epoch,
+            partition_epoch=row["version"],
+        )
+        state = _assigned(state, self._assigned.get(tp.topic, {}), tp.partition)
+        where = row["zxid"], row["ms"], row["session"]
+        self._found.states.setdefault(tp, []).append(StateZnode(*where, state, controller, own=True))
+
+    def _holds(self, row: TableRow, broker: int, rack: str) -> None:
+        """A broker's znode, or the controller's, appears or goes; a broker creates it, and then says more."""
+        path = row["path"]
+        if row["op"] != "set":
+            self._released(path, row["zxid"], row["ms"])
+        if row["op"] == "create":
+            self._held[path] = broker, row, rack
+        elif path in self._held:
+            self._held[path] = *self._held[path][:2], rack
+
+    def _released(self, path: str, zxid: int, ms: int) -> None:
+        if path not in self._held:
+            return
+        broker, row, rack = self._held.pop(path)
+        found = self._found.brokers if path.startswith(ROOT) else self._found.controllers
+        found.append(
+            EphemeralZnode(broker, row["owner"] or row["session"], row["zxid"], row["ms"], zxid, ms, rack)
+        )
+
+
+PARTITIONS: Final = "partitions"
+ASSIGNED: Final = (PARTITIONS, "adding_replicas", "removing_replicas")
+
+
+def _json(row: TableRow) -> dict[str, object]:
+    try:
+        found = json.loads(row["data"] or "{}")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _replicas(said: Mapping[str, object], name: str) -> dict[int, tuple[int, ...]]:
+    found = said.get(name)
+    if not isinstance(found, dict):
+        return {}
+    return {int(number): _nodes(nodes) for number, nodes in found.items() if str(number).isdecimal()}
+
+
+def _nodes(said: object) -> tuple[int, ...]:
+    return tuple(one for one in said if isinstance(one, int)) if isinstance(said, list) else ()
+
+
+def _assigned(state: PartitionState, said: Mapping[str, Replicas], partition: int) -> PartitionState:
+    replicas, adding, removing = (said.get(name, {}).get(partition, ()) for name in ASSIGNED)
+    return replace(state, replicas=replicas, adding=adding, removing=removing)
+
+
+def _named(said: Mapping[str, object]) -> list[TopicPartition]:
+    parts = said.get("partitions")
+    named = [one for one in parts if isinstance(one, dict)] if isinstance(parts, list) else []
+    return [TopicPartition(str(one.get("topic")), int(one.get("partition", -1))) for one in named]

@@ -1,0 +1,230 @@
+"""The log of ZooKeeper: each rule fires at what Kafka never writes there, and is silent on what it does."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from checkers.engine.check import Tally
+from checkers.logs.accept_znodes import CHECKS
+from checkers.logs.elections import elections
+from checkers.logs.zookeeper_log import zookeeper_log
+from core.config import run_config
+from core.op import TopicPartition
+from harness.explore.profile import BASE
+from harness.explore.trial import checked
+from harness.modelled.virtual.run import simulate
+from history.evidence import KILLED, LOST_POWER, Evidence
+from tests.checkers.logs.made import of_all, tables
+
+TP = TopicPartition("t", 0)
+TOPIC = "/brokers/topics/t"
+STATE = f"{TOPIC}/partitions/0/state"
+SETTINGS = "/config/topics/t"
+FIRST, SECOND, THIRD = 10, 20, 30
+"""Sessions of brokers 1, 2 and 3; the first has /controller until it ends, and broker 2 gets it then."""
+Rows = list[dict[str, Any]]
+
+
+def change(zxid: int, session: int, op: str, path: str, data: object = "", **more: Any) -> dict[str, Any]:
+    text = data if isinstance(data, str) or data is None else json.dumps(data)
+    row = {"zxid": zxid, "ms": 1000 * zxid, "session": session, "op": op, "path": path, "data": text}
+    return {"take": 0, "node": 4, "owner": 0 if op == "create" else None} | row | more
+
+
+def state(zxid: int, session: int, leader: int, epoch: int, isr: list[int], **more: Any) -> dict[str, Any]:
+    said = {"leader": leader, "leader_epoch": epoch, "isr": isr, "controller_epoch": more.pop("by", 1)}
+    return change(zxid, session, "set", STATE, said, version=zxid) | more
+
+
+def log() -> Rows:
+    """Broker 1 leads, broker 3 leaves the in-sync replicas by the leader's word, broker 1 dies, and the new
+    controller lets broker 2 lead; much later the log ends."""
+    replicas = {"version": 1, "partitions": {"0": [1, 2, 3]}}
+    notice = {"version": 1, "partitions": [{"topic": "t", "partition": 0}]}
+    isr = "/isr_change_notification/isr_change_0"
+    return [
+        change(1, FIRST, "create", "/brokers"),
+        change(2, FIRST, "create", "/controller_epoch", "0"),
+        *(
+            change(2 + broker, session, "create", f"/brokers/ids/{broker}", {}, owner=session)
+            for broker, session in ((1, FIRST), (2, SECOND), (3, THIRD))
+        ),
+        change(6, FIRST, "create", "/controller", {"brokerid": 1}, owner=FIRST),
+        change(6, FIRST, "set", "/controller_epoch", "1", version=1),
+        change(7, FIRST, "create", SETTINGS, {"config": {"unclean.leader.election.enable": "false"}}),
+        change(7, FIRST, "create", TOPIC, replicas),
+        change(8, FIRST, "create", STATE, json.loads(state(8, FIRST, 1, 0, [1, 2, 3])["data"])),
+        change(9, FIRST, "delete", "/brokers/ids/1", None),
+        change(9, FIRST, "delete", "/controller", None),
+        change(10, SECOND, "create", "/controller", {"brokerid": 2}, owner=SECOND),
+        change(10, SECOND, "set", "/controller_epoch", "2", version=2),
+        state(11, SECOND, 2, 1, [2, 3], by=2),
+        change(12, FIRST + 1, "create", "/brokers/ids/1", {}, owner=FIRST + 1),
+        state(13, SECOND, 3, 2, [2, 3], by=2),
+        state(14, THIRD, 3, 2, [3], by=2),
+        change(15, THIRD, "create", isr, notice),
+        state(16, THIRD, 3, 2, [3, 1], by=2),
+        change(17, THIRD, "create", isr, notice),
+        change(200, SECOND, "create", "/admin/delete_topics/other"),
+    ]
+
+
+def judged(rows: Rows, **others: Rows) -> Tally:
+    return of_all(CHECKS, Evidence(tables({"znodes": rows} | others)))
+
+
+def refused(rows: Rows) -> dict[str, int]:
+    found = judged(rows)
+    assert not found.doubts
+    return dict(+found.refused)
+
+
+def test_what_kafka_writes_is_accepted_and_each_rule_is_asked() -> None:
+    found = judged(log())
+    assert (found.in_logs, found.doubts) == ([], [])
+    assert set(found.asked) == set(CHECKS)
+    assert found.asked["znode-writer"] == 5
+    assert found.asked["in-sync-change-told"] == 2
+
+
+def put(zxid: int, row: dict[str, Any]) -> Callable[[Rows], Rows]:
+    """Another row in place of that with this zxid."""
+    return lambda rows: [row if one["zxid"] == zxid else one for one in rows]
+
+
+def without(*zxids: int) -> Callable[[Rows], Rows]:
+    return lambda rows: [one for one in rows if one["zxid"] not in zxids]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "rule"),
+    [
+        (put(13, state(13, SECOND, 3, 1, [2, 3], by=2)), "znode-leader-epoch-rises"),  # another leader
+        (put(13, state(13, SECOND, 2, 0, [2, 3], by=2)), "znode-leader-epoch-rises"),  # it falls
+        (put(13, state(13, SECOND, 3, 2, [2, 3], by=0)), "znode-leader-epoch-rises"),  # the controller's
+        (put(11, state(11, SECOND, 2, 1, [3], by=2)), "znode-in-sync-set"),  # the leader is not in sync
+        (put(11, state(11, SECOND, 2, 1, [2, 9], by=2)), "znode-in-sync-set"),  # 9 never was a replica
+        (put(16, state(16, SECOND, 2, 3, [2], by=2)), "znode-unclean-election"),  # 2 was out of sync
+        (put(13, state(13, FIRST + 1, 3, 2, [2, 3], by=2)), "znode-writer"),  # neither controller nor leader
+        (put(11, state(11, FIRST, 2, 1, [2, 3], by=2)), "znode-writer"),  # a former controller
+        (without(15, 16, 17), "in-sync-change-told"),
+    ],
+)
+def test_each_rule_refuses_what_breaks_it_alone(wrong: Callable[[Rows], Rows], rule: str) -> None:
+    found = refused(wrong(log()))
+    assert found.pop(rule) == 1
+    assert not found.keys() - {"znode-unclean-election", "znode-leader-epoch-rises"}, "a consequence"
+
+
+def test_the_epoch_of_the_controller_rises_by_one_and_by_its_session() -> None:
+    rows = log()
+    (epoch,) = [row for row in rows if (row["zxid"], row["path"]) == (10, "/controller_epoch")]
+    for wrong in ({"data": "3"}, {"session": THIRD}):
+        assert refused([row | wrong if row is epoch else row for row in rows]) == {
+            "controller-epoch-rises": 1
+        }
+
+
+def test_before_controllers_were_fenced_a_former_one_may_write() -> None:
+    """Kafka 2.1 takes /controller by one request, and raises the epoch by another (KAFKA-6082)."""
+    apart = [row | ({"zxid": 7} if row["data"] == "1" else {}) for row in log()]
+    apart = [row | ({"zxid": 11} if row["data"] == "2" else {}) for row in apart]
+    assert refused(put(13, state(13, FIRST, 3, 2, [2, 3], by=2))(apart)) == {}
+    assert refused(put(13, state(13, FIRST + 1, 3, 2, [2, 3], by=2))(apart)) == {"znode-writer": 1}
+
+
+def test_an_unclean_election_is_judged_by_the_settings_of_the_topic() -> None:
+    """Where the topic has none, those of the brokers count, if they are known."""
+    rows = put(16, state(16, SECOND, 2, 3, [2], by=2))(log())
+    allowed = {"config": {"unclean.leader.election.enable": "true"}}
+    assert refused([*rows, change(201, SECOND, "set", SETTINGS, allowed)]) == {}
+    silent = [row for row in rows if row["path"] != SETTINGS]
+    assert {doubt.check for doubt in judged(silent).doubts} == {"znode-unclean-election"}
+
+
+def test_a_broker_that_dies_need_not_tell() -> None:
+    gone = change(18, THIRD, "delete", "/brokers/ids/3", None)
+    assert refused([*without(15, 16, 17, 200)(log()), gone, *log()[-1:]]) == {}
+
+
+def test_a_session_of_no_broker_leaves_the_writer_open() -> None:
+    found = judged(put(13, state(13, 99, 3, 2, [2, 3], by=2))(log()))
+    assert {doubt.check for doubt in found.doubts} == {"znode-writer"}
+
+
+def test_a_log_that_begins_later_is_not_judged() -> None:
+    found = judged(log()[1:])
+    assert not found.in_logs
+    assert {doubt.check for doubt in found.doubts} == set(CHECKS)
+
+
+def test_of_an_ensemble_the_log_that_goes_furthest_counts() -> None:
+    behind = [row | {"node": 5} for row in log() if row["zxid"] < 11]
+    assert judged([*behind, *log()]).asked == judged(log()).asked
+
+
+# ---- what others make of it
+
+
+def test_elections_are_those_of_the_znodes() -> None:
+    found = elections(Evidence(tables({"znodes": log()})), TP)
+    assert [(one.epoch, one.leader) for one in found.found] == [(0, 1), (1, 2), (2, 3)]
+    assert all(one.clean for one in found.found)
+    assert (found.unknown, set(found.in_sync), found.topics, found.removed) == ("", {1, 3}, 1, False)
+    assert not found.may_lose()
+    unclean = put(16, state(16, SECOND, 2, 3, [2], by=2))(log())
+    assert "unclean" in elections(Evidence(tables({"znodes": unclean})), TP).may_lose()
+    of_another = elections(Evidence(tables({"znodes": log()})), TopicPartition("u", 0))
+    assert of_another.unknown == "the log of ZooKeeper has no partition u-0"
+
+
+@pytest.mark.parametrize(("minimum", "lost"), [("1", True), ("2", False)])
+def test_a_loss_of_power_takes_what_too_few_others_have(minimum: str, lost: bool) -> None:
+    said = {"config": {"min.insync.replicas": minimum}}
+    rows = [*log(), change(201, SECOND, "set", SETTINGS, said)]
+    takes = [
+        {"take": 0, "node": node, "at_ns": 1, "why": why} for node, why in ((1, LOST_POWER), (2, KILLED))
+    ]
+    found = elections(Evidence(tables({"znodes": rows, "takes": takes})), TP)
+    assert bool(found.may_lose()) is lost
+
+
+def test_a_topic_that_is_made_again_has_a_new_life_in_the_log() -> None:
+    first = {"leader": 2, "leader_epoch": 0, "isr": [2], "controller_epoch": 2}
+    again = [
+        change(201, SECOND, "delete", STATE, None),
+        change(202, SECOND, "delete", TOPIC, None),
+        change(203, SECOND, "create", TOPIC, {"partitions": {"0": [2, 3]}}),
+        change(204, SECOND, "create", STATE, first),
+    ]
+    assert refused([*log(), *again]) == {}
+    found = elections(Evidence(tables({"znodes": [*log(), *again]})), TP)
+    assert ([one.leader for one in found.found], found.topics, found.removed) == ([2], 2, False)
+    assert elections(Evidence(tables({"znodes": [*log(), *again[:2]]})), TP).removed
+
+
+def test_a_coordinator_that_remains_leader_keeps_the_epoch_since_which_it_leads() -> None:
+    rows = [*log(), state(205, SECOND, 3, 3, [3], by=2), state(206, SECOND, -1, 4, [3], by=2)]
+    found = elections(Evidence(tables({"znodes": [*rows, state(207, SECOND, 3, 5, [3], by=2)]})), TP)
+    assert [found.led_since(epoch) for epoch in (0, 1, 2, 3, 5)] == [0, 1, 2, 2, 2]
+
+
+def test_replicas_come_and_go_by_the_znode_of_the_topic() -> None:
+    moved = change(201, SECOND, "set", TOPIC, {"partitions": {"0": [1, 2]}, "adding_replicas": {"0": [2]}})
+    states = zookeeper_log(Evidence(tables({"znodes": [*log(), moved]})))
+    assert states is not None
+    last = states.states[TP][-1]
+    assert (last.state.replicas, last.state.adding, last.own) == ((1, 2), (2,), False)
+
+
+@pytest.mark.sampled(20)
+@pytest.mark.parametrize("era", ["0.11", "2.4"])
+def test_a_simulated_cluster_with_zookeeper_is_accepted(era: str) -> None:
+    given = {"workload": "transactions", "preset": "safe", "nemesis": "kill:one@leader,partition", "seed": 3}
+    done = simulate(run_config({**BASE, **given, "era": era, "duration_s": 8}))
+    tally = checked(done, logs=True)
+    assert not +tally.refused
+    asked = {"znode-leader-epoch-rises", "znode-writer", "controller-epoch-rises", "placed-in-turn"}
+    assert asked <= {name for name, many in tally.asked.items() if many}
