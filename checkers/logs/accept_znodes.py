@@ -2,7 +2,7 @@
 
 ZooKeeper orders the changes, and refuses one whose version is not the znode's. What is judged is what Kafka
 makes of that: a partition's states one after the other, whose session wrote each of them, who raised the
-controller's epoch, and whether leaders told of changed in-sync replicas.
+controller's epoch, and whether leaders gave notice of changed in-sync replicas.
 """
 
 import itertools
@@ -25,9 +25,9 @@ IN_SYNC: Final = "znode-in-sync-set"
 UNCLEAN_ELECTION: Final = "znode-unclean-election"
 CONTROLLER: Final = "controller-epoch-rises"
 WRITER: Final = "znode-writer"
-NOTICE: Final = "in-sync-change-told"
+NOTICE: Final = "in-sync-change-noticed"
 NOTICE_MS: Final = 62_500
-"""A leader looks each 2.5 s, and tells after 5 s without a change, or 60 s after it last told."""
+"""A leader looks each 2.5 s, and gives notice after 5 s without a change, or 60 s after its last one."""
 SLACK_MS: Final = 15_000
 """A broker may stand still meanwhile, as long as its session lasts."""
 RULES: Final = {
@@ -54,7 +54,7 @@ RULES: Final = {
         "KAFKA-6082; KafkaZkClient.updateLeaderAndIsr, Partition.shrinkIsr",
     ),
     NOTICE: Rule(
-        "A leader that changes the in-sync replicas in a partition's znode tells of it in"
+        "A leader that changes the in-sync replicas in a partition's znode gives notice of it in"
         f" /isr_change_notification within {NOTICE_MS / 1000:g} s, while its session lasts.",
         "KAFKA-1367; ReplicaManager.maybePropagateIsrChanges",
     ),
@@ -110,8 +110,8 @@ def _follows(
 
 
 def _sound(tp: TopicPartition, one: StateZnode, known: set[int], log: ZooKeeperLog, result: Tally) -> None:
-    """One state. known: replicas that the partition had so far: one that was taken off is told of later than
-    the topic's znode says it."""
+    """One state. known: replicas that the partition had so far: a partition's znode follows the topic's
+    later."""
     result.asked[IN_SYNC] += 1
     state = one.state
     if strangers := set(state.isr) - known:

@@ -39,8 +39,8 @@ CLASSES: Final[Mapping[str, AnomalyClass]] = {
     ),
     UNCLEAN: AnomalyClass(
         title="A replica that misses records became leader",
-        meaning="The metadata log names a leader that was neither in sync nor eligible, where unclean leader"
-        " election is off.",
+        meaning="The metadata log, or ZooKeeper's, names a leader that was neither in sync nor eligible,"
+        " where unclean leader election is off.",
         literature="Leader Completeness (Ongaro and Ousterhout, 2014); KIP-966",
         rule=never("only a replica that has every committed record may lead"),
     ),

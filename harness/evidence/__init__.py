@@ -26,8 +26,8 @@ share_records        The log of the share coordinators: `__share_group_state`
                      (KIP-932).
 takes                The takes of one run: what was found at kills and at the end,
                      gathered and written as the run's evidence.
-znodes               The transaction log of ZooKeeper: what became of the znodes in
-                     which Kafka keeps its metadata.
+znodes               The transaction log of ZooKeeper: changes of the znodes in which
+                     Kafka keeps its metadata.
 
 For judging brokers by their own logs, next to what clients saw. `directory.read` is the way in; the other
 modules can be used alone, such as `coordinator_records` for one record of a coordinator's log.

@@ -1,4 +1,4 @@
-"""The transaction log of ZooKeeper: what became of the znodes in which Kafka keeps its metadata.
+"""The transaction log of ZooKeeper: changes of the znodes in which Kafka keeps its metadata.
 
 Each node of an ensemble writes every change before it answers, in files `version-2/log.<first zxid>`: a
 header, then entries of a checksum, a length, a transaction and the byte 'B'; zeros follow, which were set
@@ -60,7 +60,7 @@ def _entries(path: Path, damages: Damages) -> Iterator[tuple[int, Cursor]]:
     session and number."""
     data = path.read_bytes()
     if data[: len(MAGIC)] != MAGIC:
-        damages.note(path, 0, "it is no log of ZooKeeper")
+        damages.note(path, 0, "it is not a log of ZooKeeper")
         return
     cursor = Cursor(data, HEADER)
     while cursor.left >= 12:

@@ -90,8 +90,8 @@ election) cannot tell: up to 1.1 the follower then cuts back to its high waterma
 to the newest epoch that they share.
 
 No finding gets this label: ordinary runs on 0.10.2.2 are invalid for it (`lost-write`, `inconsistent-
-offsets`), since Kafka promised those records. Messages before 0.11 have no leader epoch, so that of the
-rules about logs `replicas-equal` alone can tell.""",
+offsets`), since Kafka promised those records. Of the rules about logs `committed-kept`,
+`acknowledged-held` and `replicas-equal` can tell; messages before 0.11 have no leader epoch.""",
     "unclean-election": """\
 *Records lost with an unclean election.* Kafka permits this.
 

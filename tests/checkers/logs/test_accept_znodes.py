@@ -86,7 +86,7 @@ def test_what_kafka_writes_is_accepted_and_each_rule_is_asked() -> None:
     assert (found.in_logs, found.doubts) == ([], [])
     assert set(found.asked) == set(CHECKS)
     assert found.asked["znode-writer"] == 5
-    assert found.asked["in-sync-change-told"] == 2
+    assert found.asked["in-sync-change-noticed"] == 2
 
 
 def put(zxid: int, row: dict[str, Any]) -> Callable[[Rows], Rows]:
@@ -109,7 +109,7 @@ def without(*zxids: int) -> Callable[[Rows], Rows]:
         (put(16, state(16, SECOND, 2, 3, [2], by=2)), "znode-unclean-election"),  # 2 was out of sync
         (put(13, state(13, FIRST + 1, 3, 2, [2, 3], by=2)), "znode-writer"),  # neither controller nor leader
         (put(11, state(11, FIRST, 2, 1, [2, 3], by=2)), "znode-writer"),  # a former controller
-        (without(15, 16, 17), "in-sync-change-told"),
+        (without(15, 16, 17), "in-sync-change-noticed"),
     ],
 )
 def test_each_rule_refuses_what_breaks_it_alone(wrong: Callable[[Rows], Rows], rule: str) -> None:
