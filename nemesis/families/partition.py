@@ -9,10 +9,13 @@ they are cut off from brokers, split into halves beside them, and stay linked to
 
 import random
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Final
 
 from core.capabilities import Cut, Direction, Listener, Partitionable
+from core.config import RunConfig
 from core.generator import source
-from nemesis.targets import TARGETS, described, find, listed
+from core.systems import ExternalSection
+from nemesis.targets import TARGETS, described, find, has_zookeeper, listed
 from nemesis.types import (
     Act,
     AimedFault,
@@ -23,9 +26,12 @@ from nemesis.types import (
     Healing,
     HealingStage,
     Nemesis,
+    NoTarget,
     PlannedFault,
 )
 
+METADATA: Final = "metadata"
+"""The kind that cuts a broker off from the nodes which keep the metadata."""
 Grudge = frozenset[Cut]
 
 
@@ -144,7 +150,7 @@ def _bridge_hit(view: ClusterView, aimed: int, name: str, rng: random.Random) ->
 
 def _node_hit(kind: str, view: ClusterView, aimed: int, name: str) -> Hit:
     """One node, with all others or with its clients."""
-    others = sorted(set(view.nodes) - {aimed})
+    others, kept = sorted(set(view.nodes) - {aimed}), view.controllers
 
     def drops(direction: Direction, peers: Iterable[int | None]) -> Grudge:
         return frozenset(Cut(node=aimed, direction=direction, peer=peer) for peer in peers)
@@ -153,6 +159,10 @@ def _node_hit(kind: str, view: ClusterView, aimed: int, name: str) -> Hit:
         "isolate": (
             split([aimed], others),
             "is cut off from all other nodes" + ", not from clients" * (aimed in view.brokers),
+        ),
+        METADATA: (
+            _refuse({aimed: kept, **{node: {aimed} for node in kept}}),
+            f"is cut off from the {view.behind} alone",
         ),
         "one-way-in": (drops(Direction.IN, others), "hears no other node, and is heard by all"),
         "one-way-out": (drops(Direction.OUT, others), "is heard by no other node, and hears all"),
@@ -170,6 +180,8 @@ def _node_hit(kind: str, view: ClusterView, aimed: int, name: str) -> Hit:
 
 def _aim(step: PlannedFault, view: ClusterView) -> AimedFault:
     rng = source(step.seed, "aim")
+    if step.kind == METADATA and not view.controllers:
+        raise NoTarget("all nodes of the cluster are brokers")
     if step.kind == "ring":
         nodes, text, cuts = _ring_hit(view, rng)
     else:
@@ -211,11 +223,21 @@ by an election among the rest. The cut-off node notices neither: it still serves
 it knows, can no longer commit records written with acks=all, and cuts its log back to the new
 leader's when the partition heals. One direction is enough for all of that.
 
+A broker that is cut off only from where the metadata are (`metadata`) loses its session there, and still
+replicates and serves: a former leader, or a former controller with ZooKeeper, that all others reach.
+
 What it tends to show: records lost that were acknowledged with acks=1 by a leader that was cut off;
 with cut responses, duplicates and reordering of producers without idempotence, because what was
 written looks unanswered and is sent again; indefinite commits of transactions whose coordinator
 moves; stale reads of consumers that follow the old leader. Nothing of that is allowed with acks=all,
 idempotence and min.insync.replicas above 1."""
+
+
+def _lone(config: RunConfig) -> str:
+    """Why no node but brokers keeps the metadata of a run, and what to set."""
+    if config.controllers or (has_zookeeper(config) and not config.has(ExternalSection)):
+        return ""
+    return "brokers keep the metadata themselves here: set controllers=1 or 3, or take brokers with ZooKeeper"
 
 
 def _mend_all(env: Environment) -> Act:
@@ -259,6 +281,13 @@ PARTITION = Nemesis(
             drawn_from=4,
         ),
         "bridge": FaultKind(doc="two sides that do not hear each other, joined by the target", brokers=3),
+        METADATA: FaultKind(
+            doc="the target does not reach the isolated controllers, or the nodes of ZooKeeper; other "
+            "brokers and clients reach it",
+            weight=0,
+            brokers_only=True,
+            refuses=_lone,
+        ),
         "one-way": FaultKind(
             doc="one-way-in or one-way-out", weight=2, brokers=2, stands_for=("one-way-in", "one-way-out")
         ),

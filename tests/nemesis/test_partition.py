@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from core.capabilities import Cut, Direction, Listener
 from core.cluster import Roles
 from core.op import TopicPartition
-from nemesis.families.partition import PARTITION, Grudge, every_cut, ordered, ring, split, unfed
+from nemesis.families.partition import METADATA, PARTITION, Grudge, every_cut, ordered, ring, split, unfed
 from nemesis.registry import NEMESES
 from nemesis.types import AimedFault, ClusterView, NoTarget, PlannedFault, WorkloadNames
 
@@ -155,7 +155,7 @@ def aimed(
 
 
 def test_every_kind_can_be_aimed() -> None:
-    hits = {kind: aimed(kind, "controller") for kind in CONCRETE}
+    hits = {kind: aimed(kind, "controller") for kind in CONCRETE if kind != METADATA}
     assert {kind for kind, hit in hits.items() if not hit.cuts} == set()
     assert hits["isolate"].nodes == hits["one-way-in"].nodes == (3,)
     assert set(hits["isolate"].cuts) == split([3], [1, 2, 4, 5])
@@ -169,6 +169,8 @@ def test_what_aimed_cuts_can_be_is_what_a_full_heal_mends() -> None:
     assert set(unfed(2, FIVE)) <= set(everything)
     assert Cut(node=3, direction=Direction.IN, opening=True) in everything
     for kind in CONCRETE:
+        if kind == METADATA:
+            continue
         for seed in range(20):
             assert set(aimed(kind, "random", seed=seed).cuts) <= set(everything)
 
@@ -239,6 +241,23 @@ def test_an_isolated_broker_is_cut_off_the_controllers_too() -> None:
     hit = aimed("isolate", "leader", THREE, controllers=(4, 5, 6))
     assert set(hit.cuts) == split([2], [1, 3, 4, 5, 6])
     assert linked((1, 2, 3, 4, 5, 6), frozenset(hit.cuts))[2] == {2}
+
+
+def test_a_broker_can_be_cut_off_from_those_who_keep_the_metadata_alone() -> None:
+    hit = aimed(METADATA, "leader", THREE, controllers=(4, 5))
+    assert linked((1, 2, 3, 4, 5), frozenset(hit.cuts)) == {
+        1: {1, 2, 3, 4, 5},
+        2: {1, 2, 3},
+        3: {1, 2, 3, 4, 5},
+        4: {1, 3, 4, 5},
+        5: {1, 3, 4, 5},
+    }
+    assert set(hit.cuts) <= set(every_cut((1, 2, 3, 4, 5)))
+    assert hit.text == "node 2 (leader of q-0) is cut off from the controllers alone"
+    with pytest.raises(NoTarget, match="all nodes of the cluster are brokers"):
+        aimed(METADATA, "leader", THREE)
+    with pytest.raises(NoTarget, match="not a broker"):
+        aimed(METADATA, "controller", THREE, controllers=(4,))
 
 
 def test_an_isolated_controller_can_be_cut_off() -> None:

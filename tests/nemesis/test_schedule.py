@@ -30,6 +30,7 @@ from core.generator import source
 from core.load_clients import Clients, ClientSlot
 from core.op import TopicPartition
 from nemesis.execute import missing, needs
+from nemesis.families.partition import METADATA
 from nemesis.registry import NEMESES
 from nemesis.schedule import Deck, FaultName, parse, plan
 from nemesis.types import Hold, PlannedFault, WorkloadNames
@@ -71,6 +72,7 @@ WISHES = [
     if not target or any(kind.targeted for kind in NEMESES[family].kinds.values())
 ]
 WIDE = (
+    "partition:metadata",
     "kill:replicas",
     "restart:replicas",
     "failover:lagging",
@@ -78,7 +80,7 @@ WIDE = (
     "reassign:grow",
     "reassign:cancel",
 )
-"""Names that need more than three brokers, or a lag time of their own."""
+"""Names that need more than three brokers, nodes that are not brokers, or a lag time of their own."""
 SLOW = (
     "restart:rolling",
     "restart:replicas",
@@ -92,7 +94,7 @@ SLOW = (
     "failover:recovering",
 )
 """Names one fault of which may fill a short phase."""
-QUICK = [wish for wish in WISHES if wish.partition("@")[0] not in SLOW]
+QUICK = [wish for wish in WISHES if wish.partition("@")[0] not in (*SLOW, "partition:metadata")]
 WISHES = [wish for wish in WISHES if not wish.startswith(("restart:rolling", *WIDE))]
 TEXTS = st.just("random") | st.lists(st.sampled_from(WISHES), min_size=1, max_size=4).map(",".join)
 TRANSACTIONAL = WorkloadNames(
@@ -360,7 +362,7 @@ def test_names_of_one_family_take_turns() -> None:
 
 def test_everything_is_drawn_and_nothing_is_left_out_for_long() -> None:
     steps = plan("partition", configured(duration_s=1200), TRANSACTIONAL)
-    concrete = {name for name, k in NEMESES["partition"].kinds.items() if not k.stands_for}
+    concrete = {name for name, k in NEMESES["partition"].kinds.items() if not k.stands_for} - {METADATA}
     assert {step.kind for step in steps} == concrete
     assert {step.target for step in steps} == {"", *NEMESES["partition"].targets}
     kinds = [re.sub(r"(one-way|clients).*", r"\\1", step.kind) for step in steps]
@@ -612,6 +614,15 @@ def test_isolated_controllers_are_targets_where_the_fault_reaches_them() -> None
     with pytest.raises(ConfigError, match=r"clients do not talk to isolated controllers \(3 here\)"):
         plan("partition:clients@controller", config)
     assert plan("kill@controller,restart@controller,pause@controller", config)
+
+
+def test_what_keeps_the_metadata_is_cut_off_by_name_where_it_is_no_broker() -> None:
+    assert "set controllers=1 or 3" in refused("partition:metadata")
+    steps = plan("partition:metadata", configured(duration_s=1200, controllers=1))
+    assert {step.kind for step in steps} == {METADATA}
+    assert "controller" not in {step.target for step in steps}
+    old = configured(duration_s=1200, kafka={"version": "2.8.2"})
+    assert "controller" in {step.target for step in plan("partition:metadata", old)}
 
 
 def test_random_means_the_same_whatever_the_order_of_the_registry(monkeypatch: pytest.MonkeyPatch) -> None:
