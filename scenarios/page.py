@@ -25,7 +25,7 @@ offset). "down": the process does not run.
 """
 
 
-class Compared(NamedTuple):
+class ComparedTables(NamedTuple):
     """What `inquest model contract` compares with brokers of a version of Kafka. hidden: names of tables →
     headings that no request tells, which are not compared."""
 
@@ -52,17 +52,17 @@ class Compared(NamedTuple):
         return f"Compared with Kafka, {by}: each cell{but}."
 
 
-def pages(compared: Compared) -> Mapping[str, str]:
+def pages(compared: ComparedTables) -> Mapping[str, str]:
     """Name of a file in docs/model → its content: the index, and a page for each chapter."""
     return {"index.md": index(compared), **{f"{key}.md": chapter(key, compared) for key in CHAPTERS}}
 
 
-def index(compared: Compared) -> str:
+def index(compared: ComparedTables) -> str:
     """The list of all pages and tables."""
     return "\n".join(_index(compared)) + "\n"
 
 
-def _index(compared: Compared) -> Iterator[str]:
+def _index(compared: ComparedTables) -> Iterator[str]:
     yield HEAD
     tables = list(chain.from_iterable(one.scenarios for one in CHAPTERS.values()))
     earlier = sum(not one.not_played and one.name not in compared.hidden for one in tables)
@@ -78,19 +78,19 @@ def _index(compared: Compared) -> Iterator[str]:
             yield f"  - {compared.link(scenario, f'{key}.md')}"
 
 
-def chapter(key: str, compared: Compared) -> str:
+def chapter(key: str, compared: ComparedTables) -> str:
     """The page of a chapter."""
     return "\n".join(_chapter(key, compared)) + "\n"
 
 
-def _chapter(key: str, compared: Compared) -> Iterator[str]:
+def _chapter(key: str, compared: ComparedTables) -> Iterator[str]:
     one = CHAPTERS[key]
     yield from (f"# {one.title}", "", f"{GENERATED} [All chapters](index.md).", "", one.about)
     for scenario in one.scenarios:
         yield from _section(scenario, compared)
 
 
-def _section(scenario: AnyScenario, compared: Compared) -> Iterator[str]:
+def _section(scenario: AnyScenario, compared: ComparedTables) -> Iterator[str]:
     yield from ("", f'<a id="{scenario.name}"></a>', "", f"## {scenario.title}", "")
     yield scenario.about
     yield from ("", f"Source: {scenario.source}", "")

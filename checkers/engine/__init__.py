@@ -22,6 +22,8 @@ open_transactions  Which transactions without a known outcome committed: a consu
 partition_view   One topic-partition as the kernels see it.
 pipeline         The checks of a sealed run in tasks: of its history, unit by unit, and of its
                  evidence, some partitions at a time; and of tables in memory.
+polls_in_doubt   Polls in doubt of histories that others recorded: each may have been given records that
+                 are not on record, and its client may have read on behind them.
 share_groups     What a kernel knows of share groups in its partition.
 shipped          The code that Spark's executors on other machines need: the rooms, as one archive for
                  `--py-files`.

@@ -6,6 +6,7 @@ broker_versions        Which versions of Kafka the brokers of a run had, and whe
 bug                    A known bug: what it is, and how a finding shows it.
 cancelled_markers      Markers that came late by a request that their coordinator had given up.
 deleted_topic_offsets  A group's offsets of a deleted topic stay: no broker coordinated it then.
+kafka_6082             A former controller that had stood still writes partitions' states.
 kafka_12686            A leader never asks again to change its in-sync replicas: a late answer removed that.
 kafka_14402            A record came after the end of its transaction, and holds a transaction open.
 kafka_15591            The first batches of a fresh partition are accepted out of order; the first is lost.

@@ -18,6 +18,7 @@ from checkers.engine.findings import Finding, LogFinding
 from checkers.known_bugs import (
     aborted_index,
     deleted_topic_offsets,
+    kafka_6082,
     kafka_12686,
     kafka_14402,
     kafka_15591,
@@ -47,6 +48,7 @@ KNOWN_BUGS: Final[dict[str, KnownBug]] = {
     "KAFKA-17754": kafka_17754.BUG,
     "KAFKA-19446": kafka_19446.BUG,
     "KAFKA-15591": kafka_15591.BUG,
+    "KAFKA-6082": kafka_6082.BUG,
     "KAFKA-12686": kafka_12686.BUG,
     "KAFKA-14402": kafka_14402.BUG,
     "KAFKA-19972": kafka_19972.BUG,

@@ -134,7 +134,7 @@ def _written_by(tp: TopicPartition, one: StateZnode, log: ZooKeeperLog, result: 
 
 
 def _controller_epochs(log: ZooKeeperLog, result: Tally) -> None:
-    for (_, _, before), (zxid, session, after) in itertools.pairwise(log.epochs):
+    for (*_, before), (zxid, ms, session, after) in itertools.pairwise(log.epochs):
         result.asked[CONTROLLER] += 1
         broker = log.broker_of(session)
         if after != before + 1:
@@ -145,7 +145,9 @@ def _controller_epochs(log: ZooKeeperLog, result: Tally) -> None:
             continue
         text = f"at zxid {zxid:#x} of ZooKeeper: {why}"
         nodes = () if broker is None else (broker,)
-        result.refuse(LogFinding(check=CONTROLLER, log=NOWHERE, offset=-1, take=-1, nodes=nodes, text=text))
+        result.refuse(
+            LogFinding(check=CONTROLLER, log=NOWHERE, offset=-1, take=-1, nodes=nodes, text=text, ms=ms)
+        )
 
 
 def _told(tp: TopicPartition, states: Sequence[StateZnode], log: ZooKeeperLog, result: Tally) -> None:

@@ -73,8 +73,8 @@ class ZooKeeperLog:
 
     states: of the newest topic of each name. topics: how many had it, one after the other. removed: names
     whose newest topic is gone. settings: of topics. brokers, controllers: who was registered, and who was the
-    controller. epochs: zxid, session and value of each write of the controller epoch. end_ms: of the last
-    change.
+    controller. epochs: zxid, time, session and value of each write of the controller epoch. end_ms: of the
+    last change.
     """
 
     states: dict[TopicPartition, list[StateZnode]] = field(default_factory=dict)
@@ -84,7 +84,7 @@ class ZooKeeperLog:
     creations: list[TopicZnode] = field(default_factory=list)
     brokers: list[EphemeralZnode] = field(default_factory=list)
     controllers: list[EphemeralZnode] = field(default_factory=list)
-    epochs: list[tuple[int, int, int]] = field(default_factory=list)
+    epochs: list[tuple[int, int, int, int]] = field(default_factory=list)
     notices: list[IsrNotice] = field(default_factory=list)
     end_ms: int = -1
 
@@ -95,16 +95,14 @@ class ZooKeeperLog:
 
     def may_control(self, session: int, zxid: int) -> bool:
         """Whether a session had /controller then. Where that went, the one that had it last may still write
-        until another has it. Before Kafka 2.2 (KAFKA-6082) nothing keeps a former controller from it."""
+        until another has it."""
         began = [one for one in self.controllers if one.since <= zxid]
-        if not self.fenced:
-            return any(one.session == session for one in began)
         return bool(began) and max(began, key=lambda one: one.since).session == session
 
     @property
     def fenced(self) -> bool:
-        """A controller takes /controller and raises the epoch by one request (KAFKA-6082), so that each of
-        its later writes may name that epoch."""
+        """Some controller took /controller and the next epoch by one request, as since Kafka 2.1: whatever it
+        writes later is conditional on that epoch (KAFKA-6082)."""
         return bool({zxid for zxid, *_ in self.epochs} & {one.since for one in self.controllers})
 
     def lasts(self, session: int, ms: int) -> bool:
@@ -153,7 +151,7 @@ class _Replay:
                 broker = _json(row).get("brokerid")
                 self._holds(row, broker if isinstance(broker, int) else -1, "")
             case ["controller_epoch"] if (row["data"] or "").isdecimal():
-                self._found.epochs.append((row["zxid"], row["session"], int(row["data"])))
+                self._found.epochs.append((row["zxid"], row["ms"], row["session"], int(row["data"])))
             case ["config", "topics", topic]:
                 values = _json(row).get("config")
                 self._found.settings[topic] = values if isinstance(values, dict) else {}

@@ -22,7 +22,7 @@ from harness.contract.cluster import REPLICAS_SINCE
 from harness.contract.scenarios import compared_tables
 from harness.reproduce.rates import measured
 from scenarios.framework import AnyScenario
-from scenarios.page import Compared
+from scenarios.page import ComparedTables
 from scenarios.registry import CHAPTERS
 
 SOURCE: Final = Path(__file__).with_name("mechanisms.toml")
@@ -96,9 +96,9 @@ def parts() -> tuple[MechanismsPart, ...]:
 
 
 @cache
-def compared() -> Compared:
+def compared() -> ComparedTables:
     """What is compared with the version of Kafka that runs have."""
-    return Compared(KAFKA_VERSION, compared_tables(KAFKA_VERSION))
+    return ComparedTables(KAFKA_VERSION, compared_tables(KAFKA_VERSION))
 
 
 @cache

@@ -127,14 +127,6 @@ def test_the_epoch_of_the_controller_rises_by_one_and_by_its_session() -> None:
         }
 
 
-def test_before_controllers_were_fenced_a_former_one_may_write() -> None:
-    """Kafka 2.1 takes /controller by one request, and raises the epoch by another (KAFKA-6082)."""
-    apart = [row | ({"zxid": 7} if row["data"] == "1" else {}) for row in log()]
-    apart = [row | ({"zxid": 11} if row["data"] == "2" else {}) for row in apart]
-    assert refused(put(13, state(13, FIRST, 3, 2, [2, 3], by=2))(apart)) == {}
-    assert refused(put(13, state(13, FIRST + 1, 3, 2, [2, 3], by=2))(apart)) == {"znode-writer": 1}
-
-
 def test_an_unclean_election_is_judged_by_the_settings_of_the_topic() -> None:
     """Where the topic has none, those of the brokers count, if they are known."""
     rows = put(16, state(16, SECOND, 2, 3, [2], by=2))(log())
