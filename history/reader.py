@@ -367,6 +367,18 @@ def load(run: Run) -> History:
     if not isinstance(config, dict):
         raise HistoryError(f"{run.config}: not an object")
     events = read_events(run)
+    try:
+        tables = _tables(run, names)
+    except HistoryError as error:
+        if not any(run.journal.glob("*.jsonl")):
+            raise
+        again = f"remove {run.history}, and inquest check {run.folder} makes it again from the journals"
+        raise HistoryError(f"{error}; {again}") from None
+    return History(run=run, names=names, config=config, events=events, tables=tables)
+
+
+def _tables(run: Run, names: Names) -> dict[str, pa.Table]:
+    """The tables that are not clustered, and the others verified. Raises: HistoryError."""
     tables = {name: read_table(run.table(name), name) for name in SMALL}
     lists = {name: known for name in NAMES if (known := getattr(names, name))}  # a caller may give none
     values.refuse(values.of_small(tables, lists), {name: run.table(name) for name in SMALL})
@@ -386,7 +398,7 @@ def load(run: Run) -> History:
             raise HistoryError(
                 f"{run.names}: {rows} {table} in its units, where the ops say that there are {due}"
             )
-    return History(run=run, names=names, config=config, events=events, tables=tables)
+    return tables
 
 
 def read_names(run: Run) -> Names:

@@ -269,10 +269,30 @@ def remove_unpublished(final: Path) -> None:
 
 
 def publish(made: Path, final: Path) -> None:
-    """Put a folder into its place, at once. Raises: OSError."""
+    """Put a folder into its place, at once, when it is on the disk: what has the name is whole after a loss of
+    power, too. Raises: OSError."""
     if made != final:
+        for folder, _, names in os.walk(made):
+            for name in names:
+                _flush(os.path.join(folder, name))
+            _flush(folder)
         shutil.rmtree(final, ignore_errors=True)
         os.replace(made, final)
+        _flush(str(final.parent))
+
+
+def _flush(path: str) -> None:
+    try:
+        handle = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return  # a late attempt at a task has taken back what it wrote
+    try:
+        os.fsync(handle)
+    except OSError:
+        if not os.path.isdir(path):  # some file systems flush no folders
+            raise
+    finally:
+        os.close(handle)
 
 
 def line(error: BaseException) -> str:

@@ -1,5 +1,7 @@
 """Journals and sealing: what was recorded is what stands in the tables."""
 
+import os
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -30,7 +32,7 @@ from history import events as ev
 from history import journal as j
 from history import jsonl, storage
 from history.journal import Journal, JournalHeader
-from history.reader import History, read_names
+from history.reader import History, load, read_names
 from history.run_folder import FORMAT, Run, write_atomically
 from history.seal import published, recorded, seal
 from history.tables import CLUSTERED, OPEN, TABLES
@@ -479,3 +481,59 @@ def test_deliveries_and_acknowledgements_of_a_share_group(run: Run, write: Write
     ]  # fmt: skip
     assert [(r["invoke_ns"], r["complete_ns"]) for r in said] == [(14, 15)] * 2 + [(23, OPEN)] * 2
     assert {row["n_reads"] for row in table(run, "ops")} == {0}
+
+
+def one_record(write: Writer) -> None:
+    op = j.Invoked(1, 10, Phase.FAULTS, "send", False, False, (Send(TP, 1),))
+    write(0, op, sent(1, 0, (0, 7, 25, "")), j.OpCompleted(1, 40, Outcome.OK), acks=-1)
+
+
+def test_all_files_are_on_the_disk_before_the_history_has_its_name(
+    run: Run, write: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one_record(write)
+    done: list[tuple[str, Path]] = []
+    fsync, replace = os.fsync, os.replace
+
+    def flushed(handle: int) -> None:
+        done.append(("flushed", Path(os.readlink(f"/proc/self/fd/{handle}"))))
+        fsync(handle)
+
+    def replaced(old: Path | str, new: Path | str) -> None:
+        done.append(("replaced", Path(new)))
+        replace(old, new)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", flushed)
+        patched.setattr(os, "replace", replaced)
+        seal(run)
+    named = done.index(("replaced", run.history))
+    made = next(path for what, path in done if what == "flushed" and path.parent == run.folder)
+    there = {path.relative_to(run.history) for path in (run.history, *run.history.rglob("*"))}
+    assert {made / path for path in there} <= {path for what, path in done[:named] if what == "flushed"}
+    assert done[named + 1] == ("flushed", run.folder)
+
+
+@pytest.mark.parametrize("name", ["ops.parquet", "sends"])
+def test_a_table_that_cannot_be_read_beside_journals_says_how_it_is_made_again(
+    run: Run, write: Writer, name: str
+) -> None:
+    def emptied() -> None:
+        path = run.history / name
+        (path if path.is_file() else next(path.iterdir())).write_bytes(b"")
+
+    one_record(write)
+    run.config.write_text("{}")
+    seal(run)
+    emptied()
+    with pytest.raises(HistoryError, match=f"remove {run.history}, and inquest check {run.folder} makes it"):
+        load(run)
+    shutil.rmtree(run.history)
+    seal(run)
+    load(run)
+    emptied()
+    shutil.rmtree(run.journal)
+    with pytest.raises(HistoryError) as refused:
+        load(run)
+    assert "remove" not in str(refused.value)
+    shutil.rmtree(run.history)
