@@ -269,8 +269,8 @@ def remove_unpublished(final: Path) -> None:
 
 
 def publish(made: Path, final: Path) -> None:
-    """Put a folder into its place, at once, when it is on the disk: what has the name is whole after a loss of
-    power, too. Raises: OSError."""
+    """Put a folder into its place, at once, when it is on the disk: what has the name is whole
+    after a loss of power, too. Raises: OSError."""
     if made != final:
         for folder, _, names in os.walk(made):
             for name in names:
