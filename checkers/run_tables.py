@@ -12,6 +12,7 @@ were kept, `anomalies` the exact counts, `runs` one row a run with what its verd
 Not here: Spark (`checkers.run_source`).
 """
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from pathlib import Path
@@ -23,11 +24,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from checkers.api import FINDINGS
-from core.config import recorded_config
 from core.errors import HistoryError
 from core.files import read_small
 from core.op import Acknowledgement, AssignmentKind, CommitKind, End, Isolation, Outcome, Phase
-from core.systems import UNRECORDED, UNTIMED, KafkaSection
+from core.systems import UNRECORDED, UNTIMED, versions
 from history import evidence, storage
 from history.reader import History, load
 from history.run_folder import Run
@@ -152,19 +152,51 @@ class _Imported(msgspec.Struct, frozen=True):
     format: str = ""
 
 
-class _Origin(msgspec.Struct, frozen=True):
-    """What a config says of an import; settings of any version stand beside it."""
+class _Kafka(msgspec.Struct, frozen=True):
+    version: str = ""
+    upgrade: str = ""
 
-    imported: _Imported = _Imported()
+
+class _Config(msgspec.Struct, frozen=True):
+    """What these tables say of a config; settings of any version stand beside it."""
+
+    sut: str | None = None
+    workload: str | None = None
+    nemesis: str | None = None
+    preset: str | None = None
+    seed: int | None = None
+    brokers: int | None = None
+    duration_s: float | None = None
+    kafka: _Kafka | None = None
+    imported: _Imported | None = None
+
+    @property
+    def version(self) -> str | None:
+        """The versions of its brokers, where it had some that it started."""
+        if self.sut != "kafka" or self.kafka is None or not self.kafka.version:
+            return None
+        return versions(self.kafka.version, self.kafka.upgrade)
+
+
+def _config(run: Run) -> _Config:
+    """Of runs of other versions, too, whose settings this one does not know; empty where none can be read.
+    Raises: HistoryError, where there is no config."""
+    try:
+        return msgspec.json.decode(read_small(run.config), type=_Config)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        _warn(f"{run.config}: {storage.line(error)}")
+        return _Config()
 
 
 def _imported(run: Run) -> str:
-    """The format that the run was imported from; "" = it was not. Histories of other versions, whose settings
-    this one does not know, are asked it, too. Raises: HistoryError, where there is no config."""
-    try:
-        return msgspec.json.decode(read_small(run.config), type=_Origin).imported.format
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        return ""
+    """The format that the run was imported from; "" = it was not."""
+    found = _config(run).imported
+    return found.format if found is not None else ""
+
+
+def _warn(why: str) -> None:
+    """Say what cannot be read of one run, so that it has nulls or no rows where the others have theirs."""
+    warnings.warn(f"not read: {why}", stacklevel=2)
 
 
 def _in_words(history: History, name: str, rows: pa.Table, *, untimed: bool) -> pa.Table:
@@ -234,18 +266,19 @@ def _verdict(run: Run) -> Verdict | None:
         return None
     try:
         return msgspec.json.decode(storage.read_bytes(run.verdict), type=Verdict)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise HistoryError(f"{run.verdict}: {error}") from None
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        _warn(f"{run.verdict}: {storage.line(error)}")
+        return None
 
 
 def _runs(run: Run, _: str) -> Iterator[pa.Table]:
-    config, verdict = recorded_config(run.config), _verdict(run)
+    config, verdict = _config(run), _verdict(run)
     started = next((event for event in _events(run) if event.get("event") == "run"), {})
     row: TableRow = {
         "run": run.name,
         "started": started.get("wall") or None,
         "system": config.sut,
-        "version": config.section(KafkaSection).versions if config.has(KafkaSection) else None,
+        "version": config.version,
         "workload": config.workload,
         "nemesis": config.nemesis,
         "preset": config.preset,
@@ -253,7 +286,7 @@ def _runs(run: Run, _: str) -> Iterator[pa.Table]:
         "brokers": config.brokers,
         "duration_s": config.duration_s,
     }
-    if _imported(run):
+    if config.imported is not None:
         row |= dict.fromkeys(UNRECORDED)
     if verdict is not None:
         stats = verdict.stats
