@@ -55,7 +55,7 @@ def import_(
     """Make a run folder from a recording of another program, for `inquest check` (docs/importing.md)."""
     from checkers.engine.engines import chosen
     from checkers.recordings.formats import ImportRequest, import_config, import_files
-    from harness.compose import as_latest, create_folder
+    from harness.compose import create_folder, point_latest
     from history.seal import seal
 
     request = ImportRequest(
@@ -65,12 +65,14 @@ def import_(
         raise UsageError("--from-start, --one-group and --clock-error are options of the format verifiable")
     config = import_config(request, dict(map(setting, set_ or ())))
     run = create_folder(config, results)
-    with as_latest(run, _say), _removed_on_failure(run), interruptible("nothing was imported"):
+    with _removed_on_failure(run), interruptible("nothing was imported"):
         by_spark = Engine.of(engine_name, master).spark
         with watching() as tell, chosen(run.folder, watch_of(tell), spark=by_spark, master=master) as choice:
             workers = choice.workers
             recording = import_files(run, config, request, workers if workers.apart else None)
             seal(run, workers)
+    if why := point_latest(run):  # a refused import is no run, and leaves it where it was
+        say(why)
     if choice.why:
         say(f"{choice.why}; this process imported instead")
     for why in recording.reasons:
@@ -79,10 +81,6 @@ def import_(
     show(f"imported: {recording.ops} ops of {recording.processes} processes{lost}")
     show(f"judge it: inquest check {run.folder}")
     raise typer.Exit(ExitCode.UNKNOWN if recording.refused else ExitCode.VALID)
-
-
-def _say(text: str) -> None:
-    say(text)
 
 
 @contextmanager

@@ -92,6 +92,19 @@ def test_an_error_leaves_no_folder(
     assert not list(tmp_path.glob("results/*"))
 
 
+def test_latest_leads_to_an_import_once_it_is_whole_and_stays_where_one_is_refused(tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    assert inquest("recording", "import", "jsonl", RECORDINGS / "lines.jsonl", "--results", results) == 0
+    earlier = (results / "latest").readlink()
+    assert (results / earlier).is_dir()
+    (tmp_path / "empty.jsonl").write_text("")
+    for name in ("none.jsonl", "empty.jsonl"):
+        with pytest.raises(HistoryError):
+            inquest("recording", "import", "jsonl", tmp_path / name, "--results", results)
+        assert (results / "latest").readlink() == earlier
+    assert sorted(path.name for path in results.iterdir()) == [earlier.name, "latest"]
+
+
 def test_a_run_begins_with_its_first_op_whatever_the_clock_of_the_recording_says(tmp_path: Path) -> None:
     lines = [
         {"line": "recording", "format": 1, "on_record": []},
