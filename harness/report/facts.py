@@ -48,25 +48,33 @@ def _replicas(traces: Traces) -> Iterator[str]:
     yield from _begins(traces)
     if ends is None:
         return
-    offset = ends.offset
     sent = min((op.begin_s for op in traces.example.ops), default=0.0)
     passed = list(_passed(traces, ends))
     yield from _acknowledged(traces, ends, passed)
     yield from passed
+    steps = [*_without_it(ends, sent), *_cuts(ends)]
+    yield from (text for _, text in sorted(steps, key=lambda step: step[0]))
+
+
+def _without_it(ends: ReplicaEnds, sent: float) -> Iterator[tuple[float, str]]:
+    """The first node that became leader without the record, after it was sent: (when, as a sentence)."""
     for since, node in ends.leaders[1:]:
-        mine = ends.moments.get(node, [])
-        reached = [moment for moment in mine if moment.at <= since]
-        if since > sent and reached and reached[-1].end <= offset:
+        reached = [moment for moment in ends.moments.get(node, []) if moment.at <= since]
+        if since > sent and reached and reached[-1].end <= ends.offset:
             ended = f"its log ended at {reached[-1].end}"
-            yield f"node {node} became leader at {since:.3f} s without offset {offset}: {ended}"
-            break
+            yield since, f"node {node} became leader at {since:.3f} s without offset {ends.offset}: {ended}"
+            return
+
+
+def _cuts(ends: ReplicaEnds) -> list[tuple[float, str]]:
+    """The first cuts that took the record off a replica: (when, as a sentence)."""
     cuts = [
         (after.at, f"node {node} cut its log from {before.end} to {after.end} at {after.at:.3f} s")
         for node, mine in ends.moments.items()
         for before, after in itertools.pairwise(mine)
-        if after.cut and before.end > offset >= after.end
+        if after.cut and before.end > ends.offset >= after.end
     ]
-    yield from (text for _, text in sorted(cuts)[:CUTS_SHOWN])
+    return sorted(cuts)[:CUTS_SHOWN]
 
 
 def _begins(traces: Traces) -> Iterator[str]:

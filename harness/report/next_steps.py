@@ -9,12 +9,13 @@ import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 
 from core.errors import HistoryError
 from harness.report import repetition
 from harness.report.classes import OF_POLLS, OF_REPLICAS, OF_SEQUENCES, OF_SHARES, OF_TRANSACTIONS
 from harness.report.traces import Traces
-from history.broker_logs import replica_lines
+from history.broker_logs import VIRTUAL, replica_lines
 from history.verdict import NOT_RECOVERED
 
 PLAIN = re.compile(r"[A-Za-z0-9._-]+")
@@ -45,13 +46,8 @@ def _look(name: str, traces: Traces) -> Iterator[tuple[str, str]]:
     """The evidence of a class."""
     folder = shlex.quote(str(traces.inputs.run.folder))
     partition = traces.example.partition
-    if name in OF_REPLICAS and PLAIN.fullmatch(partition) and _logged(traces):
-        about = f"{partition} .*starts at leader epoch|partition={partition},.*Truncating to offset"
-        logs = f"{folder}/cluster/*/server.log"
-        yield (
-            "See which broker led, with which end, and which cut its log",
-            f"grep -E '{about}' {logs} | sort -t: -k2",
-        )
+    if name in OF_REPLICAS and PLAIN.fullmatch(partition):
+        yield from _logged(traces, folder)
     if name == NOT_RECOVERED:
         query = "SELECT at_s, body FROM events WHERE event = 'roles' ORDER BY at_s DESC LIMIT 3"
         what = "See which leaders and in-sync replicas brokers named last"
@@ -60,11 +56,29 @@ def _look(name: str, traces: Traces) -> Iterator[tuple[str, str]]:
         yield what, f'inquest sql "{query}" --results {folder}'
 
 
-def _logged(traces: Traces) -> bool:
+def _logged(traces: Traces, folder: str) -> Iterator[tuple[str, str]]:
+    """The lines of brokers' logs about the replicas, of the kinds that these logs have: modelled brokers log
+    who began to lead, and no cut."""
+    partition, inputs = traces.example.partition, traces.inputs
     try:
-        return bool(replica_lines(traces.inputs.run, traces.example.partition))
+        lines = replica_lines(inputs.run, partition)
     except HistoryError:
-        return False
+        return
+    kinds = [
+        (False, "led, with which end", f"{partition} .*starts at leader epoch"),
+        (True, "cut its log", f"partition={partition},.*Truncating to offset"),
+    ]
+    there = [(what, about) for cut, what, about in kinds if any(line.cut is cut for line in lines)]
+    if not there:
+        return
+    began = ""
+    if inputs.trace is not None:
+        start = VIRTUAL + timedelta(milliseconds=inputs.start_ms)
+        began = f" (the run begins at {start:%H:%M:%S} there)"
+    yield (
+        f"See which broker {', and which '.join(what for what, _ in there)}{began}",
+        f"grep -E '{'|'.join(about for _, about in there)}' {folder}/cluster/*/server.log | sort -t: -k2",
+    )
 
 
 def _queries(name: str, traces: Traces) -> Iterator[tuple[str, str]]:

@@ -491,8 +491,9 @@ def test_an_aborted_commit_that_a_group_followed_is_told_and_drawn(copied: Run) 
 @pytest.mark.sampled(6)
 def test_the_next_command_is_of_the_class(lost: Run, tmp_path: Path) -> None:
     _, found = told(lost)
-    _, elected = found.first_step  # simulated brokers log who began to lead, with which end
-    assert "grep -E 'queue-0 .*starts at leader epoch|" in elected
+    what, elected = found.first_step  # simulated brokers log who began to lead, with which end, and no cut
+    assert what == "See which broker led, with which end (the run begins at 00:00:01 there)"
+    assert elected.startswith("grep -E 'queue-0 .*starts at leader epoch' ")
     (_, command), *_ = found.steps
     offset = min(found.example.offsets)
     assert "FROM batches WHERE topic = 'queue' AND partition = 0" in command
@@ -503,6 +504,56 @@ def test_the_next_command_is_of_the_class(lost: Run, tmp_path: Path) -> None:
     assert next_steps.commands("lost-write", None, bare)[0] == ("Repeat the run", bare.inputs.verdict.repro)
     (_, command), *_ = next_steps.commands("not-recovered", None, bare)
     assert "event = 'roles'" in command
+
+
+LED = "[Broker id=1] Leader x-0 with topic id Some(a) starts at leader epoch 1 from offset 7 with partition epoch"
+LED += " 3, high watermark 7, ISR [1,2]"
+CUT = "[UnifiedLog partition=x-0, dir=/data] Truncating to offset 7"
+
+
+@pytest.mark.parametrize(
+    ("lines", "what", "pattern"),
+    [
+        ([LED], "See which broker led, with which end", "x-0 .*starts at leader epoch"),
+        ([CUT], "See which broker cut its log", "partition=x-0,.*Truncating to offset"),
+        (
+            [LED, CUT],
+            "See which broker led, with which end, and which cut its log",
+            "x-0 .*starts at leader epoch|partition=x-0,.*Truncating to offset",
+        ),
+    ],
+)
+def test_of_brokers_logs_the_step_promises_the_lines_that_they_have(
+    lines: list[str], what: str, pattern: str, tmp_path: Path
+) -> None:
+    traces = nothing(tmp_path)
+    folder = traces.inputs.run.folder
+    (folder / "cluster" / "1").mkdir(parents=True)
+    (folder / "cluster" / "1" / "server.log").write_text(
+        "".join(f"2026-11-29T02:22:38.100Z INFO {line}\n" for line in lines)
+    )
+    told, command = next_steps.commands("lost-write", None, traces)[0]
+    assert told == what
+    assert command == f"grep -E '{pattern}' {folder}/cluster/*/server.log | sort -t: -k2"
+    assert next_steps.commands("lost-write", None, dataclasses.replace(traces, example=other(traces)))[0][
+        0
+    ] == ("Repeat the run")
+
+
+def other(traces: Traces) -> Example:
+    """The example in a partition that no line names."""
+    return msgspec.structs.replace(traces.example, partition="x-1")
+
+
+def test_a_new_leader_and_cuts_are_told_in_order_of_time(tmp_path: Path) -> None:
+    moments = {1: [ReplicaMoment(1.0, 8), ReplicaMoment(2.0, 7, cut=True)], 2: [ReplicaMoment(1.0, 8)]}
+    moments[3] = [ReplicaMoment(1.0, 8), ReplicaMoment(4.0, 0, cut=True)]
+    ends = ReplicaEnds(partition="x-0", offset=7, whole=False, moments=moments, leaders=[(0.5, 2), (3.0, 1)])
+    assert facts("lost-write", nothing(tmp_path, ends=ends))[-3:] == [
+        "node 1 cut its log from 8 to 7 at 2.000 s",
+        "node 1 became leader at 3.000 s without offset 7: its log ended at 7",
+        "node 3 cut its log from 8 to 0 at 4.000 s",
+    ]
 
 
 @pytest.mark.parametrize(
