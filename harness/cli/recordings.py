@@ -71,7 +71,7 @@ def import_(
             workers = choice.workers
             recording = import_files(run, config, request, workers if workers.apart else None)
             seal(run, workers)
-    if why := point_latest(run):  # a refused import is no run, and leaves it where it was
+    if why := point_latest(run):  # a refused import leaves it where it was
         say(why)
     if choice.why:
         say(f"{choice.why}; this process imported instead")

@@ -332,12 +332,25 @@ def faults_line(verdict: Verdict) -> str:
 
 
 def reached_line(verdict: Verdict) -> str:
-    """The facts that the run reached, and in how many faults; "" = an older version judged."""
+    """The facts that the run reached, and in how many faults; where there is none, what a fault hit: by that
+    a run can be exercised without a fact. "" = an older version judged."""
     if verdict.reached is None:
         return ""
     many = Counter(name for fault in verdict.faults for name in fault.reached)
     told = [f"{name} ({number(many[name])})" if many[name] else name for name in verdict.reached]
-    return ", ".join(told) or "nothing"
+    return ", ".join(told) or _without_facts(verdict)
+
+
+def _without_facts(verdict: Verdict) -> str:
+    struck = [fault.hits for fault in verdict.faults if fault.hits and fault.hits.nothing is False]
+    if not struck:
+        return "nothing"
+    one = (
+        "a fault hit something"
+        if len(struck) == 1
+        else f"{count(len(struck), 'fault')} hit something, the first"
+    )
+    return f"no fact, but {one}: {hits(struck[0])}"
 
 
 def required_line(verdict: Verdict) -> str:

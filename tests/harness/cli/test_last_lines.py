@@ -146,3 +146,27 @@ def test_a_command_is_printed_as_this_shell_finds_it(monkeypatch: pytest.MonkeyP
     assert pasted("inquest run --seed 1") == ".venv/bin/inquest run --seed 1"
     monkeypatch.setenv("PATH", str(program.parent))
     assert pasted("inquest run --seed 1") == "inquest run --seed 1"
+
+
+@pytest.mark.parametrize(
+    ("nothings", "line", "result"),
+    [
+        ([True], "reached: nothing", ResultWord.NOT_EXERCISED),
+        (
+            [False],
+            "reached: no fact, but a fault hit something: a record waited for a second or more",
+            ResultWord.VALID,
+        ),
+        (
+            [True, False, False],
+            "reached: no fact, but 2 faults hit something, the first: a record waited for a second or more",
+            ResultWord.VALID,
+        ),
+    ],
+)
+def test_what_makes_a_run_without_facts_an_exercised_one_is_said(
+    nothings: list[bool], line: str, result: ResultWord
+) -> None:
+    made = verdict(faults=[fault(nothing) for nothing in nothings], reached=[])
+    assert made.result is result
+    assert line in list(last_lines(made, Run(Path("r")), "none"))

@@ -506,8 +506,8 @@ def test_the_next_command_is_of_the_class(lost: Run, tmp_path: Path) -> None:
     assert "event = 'roles'" in command
 
 
-LED = "[Broker id=1] Leader x-0 with topic id Some(a) starts at leader epoch 1 from offset 7 with partition epoch"
-LED += " 3, high watermark 7, ISR [1,2]"
+LED = "[Broker id=1] Leader x-0 with topic id Some(a) starts at leader epoch 1 from offset 7 with"
+LED += " partition epoch 3, high watermark 7, ISR [1,2]"
 CUT = "[UnifiedLog partition=x-0, dir=/data] Truncating to offset 7"
 
 
