@@ -71,15 +71,13 @@ class RunTables:
 def tables(
     session: "SparkSession", results: str = "results/*", warn: Callable[[str], object] = warnings.warn
 ) -> RunTables:
-    """The tables of the runs in these folders. results: a run folder, a pattern of them, or a URL. warn:
-    learns of each history that this version cannot read, as an older one's: it is left out. Where it can read
-    none, none is, and a query of histories fails.
+    """The tables of the runs in these folders. results: see `folders`. warn: learns of each
+    history that this version cannot read, as an older one's: it is left out. Where it can read none, none is,
+    and a query of histories fails.
 
     Raises: UsageError, where there is no run folder.
     """
-    found = folders(results)
-    if not found:
-        raise UsageError(f"{results}: no run folder is there (one with a config.json)")
+    found = some_folders(results)
     histories = dict(_histories(found))
     left_out = {folder: why for folder, why in histories.items() if why}
     if len(left_out) == len(histories):
@@ -102,14 +100,29 @@ def _histories(found: Sequence[str]) -> Iterator[tuple[str, str]]:
             yield folder, str(error)
 
 
+def some_folders(where: str) -> list[str]:
+    """The run folders that are meant, see `folders`. Raises: UsageError, where there is none."""
+    found = folders(where)
+    if not found:
+        raise UsageError(
+            f"{where}: no run folder is there (one with a config.json); give a run folder, a folder of"
+            " them, or a pattern in quotes"
+        )
+    return found
+
+
 def folders(where: str) -> list[str]:
-    """The run folders of a pattern, sorted; each once. The name of a folder that exists counts as such."""
+    """The run folders that are meant, sorted; each once. where: a run folder, a folder of them as `--results`
+    of other commands takes it, a pattern, or the URL of one of these. The name of a folder that exists counts
+    as such."""
     place = storage.location(where)
     fixed, pattern = place, ""
     while any(letter in str(fixed) for letter in "*?[") and fixed != fixed.parent:
         if storage.remote(fixed) is None and os.path.exists(fixed):
             break
         pattern, fixed = f"{fixed.name}/{pattern}".rstrip("/"), fixed.parent
+    if not pattern and not storage.is_there(place / "config.json"):
+        pattern = "*"
     found: Sequence[Path] = sorted(fixed.glob(pattern)) if pattern else [place]
     kept = (one for one in found if not (storage.remote(one) is None and one.is_symlink() and pattern))
     return [storage.shared(one) for one in kept if storage.is_there(one / "config.json")]

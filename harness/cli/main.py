@@ -6,6 +6,7 @@ exit code (`core.errors`). Each command imports what it needs when it runs, so t
 """
 
 import errno
+import itertools
 import json
 import random
 import signal
@@ -47,9 +48,12 @@ class Commands(TyperGroup):
     """The commands; typer itself would end an interrupted one without a word."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command that is meant. Raises: UsageError, where it has moved into a group."""
+        """The command that is meant. Raises: UsageError, where it has moved into a group, or is to write into
+        a folder without a name, as an unset variable of a shell gives it: typer takes that for this one."""
         if args and args[0] in MOVED and args[0] not in self.commands:
             raise UsageError(f"`inquest {args[0]}` is now `inquest {MOVED[args[0]]} {args[0]}`")
+        if "--results=" in args or ("--results", "") in itertools.pairwise(args):
+            raise UsageError("--results is empty: give a folder, . for this one, or leave the option out")
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:

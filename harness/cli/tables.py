@@ -20,7 +20,7 @@ def sql(
         str | None, typer.Argument(help="A query over tables such as ops, sends, runs, faults, findings.")
     ] = None,
     results: Annotated[
-        str, typer.Option(help="A run folder, a pattern of them in quotes, or their URL.")
+        str, typer.Option(help="A run folder, a folder of them, a pattern of them in quotes, or their URL.")
     ] = f"{RESULTS}/*",
     rows: Annotated[int, typer.Option(min=1, help="Most rows that are shown.")] = ROWS,
     master: Master = None,
@@ -36,8 +36,9 @@ def sql(
 
     from checkers.engine.spark import spark
     from checkers.engine.spark_workers import interrupted, telling
-    from checkers.run_source import tables
+    from checkers.run_source import some_folders, tables
 
+    some_folders(results)  # what cannot be answered is refused before Spark starts
     with spark(master) as session:
         tables(session, results, say).views()
         try:

@@ -57,6 +57,8 @@ def test_each_run_is_read_once(results: Path) -> None:
     assert [Path(one).name for one in folders(f"{results}/*")] == ["a", "b", "c"]
     assert [Path(one).name for one in folders(f"{results}/latest")] == ["latest"]
     assert folders(f"{results}/nothing*") == []
+    assert folders(str(results)) == folders(f"{results}/*"), "a results folder is all runs in it"
+    assert folders(str(results / "nights")) == []
 
 
 @pytest.mark.parametrize("where", ["results/*", "{}/results/*", "results/[ab]", "{}/results/a", "results/a"])

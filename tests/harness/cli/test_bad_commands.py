@@ -120,6 +120,8 @@ RUN: dict[str, tuple[list[str], str]] = {
     "fail-fast in virtual time": (["--sut", "simulated", "--nemesis", "none", "--fail-fast"], "--fail-fast"),
     "results in a file": (["--results", "file/results"], "file/results"),
     "results of 5000 letters": (["--results", "x" * 5000], "cannot be written"),
+    "results of an empty name": (["--results", ""], "--results is empty … . for this one"),
+    "results of an empty name, in one word": (["--results="], "--results is empty"),
     "master of nothing": (["--master", "nope://x"], "nope://x"),
     "empty master": (["--master", ""], "--master"),
     "master without a port": (["--master", "spark://host"], "spark://host"),
@@ -247,6 +249,9 @@ MATRIX: dict[str, tuple[str, str]] = {
 }
 OTHERS: dict[str, tuple[list[str], str]] = {
     "no such command": (["judge"], "judge"),
+    "import into an empty name": (["recording", "import", "jsonl", "file", "--results", ""], "--results is"),
+    "queries over an empty name": (["sql", "SELECT 1", "--results", ""], "--results is empty"),
+    "queries over no run": (["sql", "SELECT 1", "--results", "none"], "none: no run folder is there"),
     "a misspelt command": (["chekc"], "chekc"),
     "reproduce of an unknown bug": (["bugs", "reproduce", "KAFKA-1"], "KAFKA-1"),
     "reproduce of an escape": (["bugs", "reproduce", "\x1b]0;x\x07"], "unknown bug"),
