@@ -377,6 +377,11 @@ def runnable() -> tuple[str, ...]:
     return tuple(sorted(name for name, system in SYSTEMS.items() if system.backend))
 
 
+def served() -> tuple[str, ...]:
+    """Those of them that have an address, which a program can use."""
+    return tuple(name for name in runnable() if not SYSTEMS[name].repeatable)
+
+
 def report_title(config: Mapping[str, object]) -> str:
     """What a run was made on, by its recorded config, which may be one of an earlier version."""
     sut = str(config.get("sut", "unknown"))

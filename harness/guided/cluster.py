@@ -75,13 +75,14 @@ class GuidedCluster:
         self._told = Told(**{name: getattr(line, name) or getattr(before, name) for name in names})
 
     def _until(self, condition: Callable[[], bool], seconds: float, what: str) -> None:
-        """Raises: ClusterError."""
+        """Raises: ClusterError; ConfigError, where the run refused what it was asked for."""
         if not self._child.until(condition, seconds):
-            raise ClusterError(self._child.trouble() or f"{what}: not within {seconds:g} s")
+            kind = ConfigError if self._told.of_caller else ClusterError
+            raise kind(self._child.trouble() or f"{what}: not within {seconds:g} s")
 
     def serve(self) -> None:
-        """Wait until the cluster serves its load. Raises: ClusterError, with the reason also of settings that
-        make no sense."""
+        """Wait until the cluster serves its load. Raises: ConfigError, where settings make no sense;
+        ClusterError."""
         self._until(lambda: bool(self._told.bootstrap), START_S, "the cluster does not serve")
 
     @property
@@ -175,8 +176,15 @@ def cluster(
     judges, process or spark. settings: any of `inquest run --set`, such as kafka="4.3.1", brokers=1,
     workload="groups", nemesis="wire".
 
-    Raises: ConfigError, for a file beside another system; ClusterError, where it cannot be started.
+    Raises: ConfigError, for settings that make no sense, such as a file beside another system; ClusterError,
+    where it cannot be started.
     """
+    if not results:
+        raise ConfigError("results is empty: give a folder")
+    if owned and not file:
+        raise ConfigError(
+            "owned says something of a cluster that you have: give its file (file=…, --inquest-cluster FILE)"
+        )
     if file and sut not in ("", "external"):
         raise ConfigError(f"file={file!r} is a cluster of sut=external, and sut={sut!r} is given, too")
     sut = sut or ("external" if file else "kafka")

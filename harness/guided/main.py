@@ -21,8 +21,8 @@ from rich.console import Console
 from core.capabilities import Linked, Wired, WiredBetween
 from core.cluster import Cluster, ServedCluster
 from core.config import RunConfig, laid_over, run_config
-from core.errors import ConfigError, ExitCode, InquestError
-from core.systems import SYSTEMS, runnable
+from core.errors import ConfigError, ExitCode, InquestError, UsageError
+from core.systems import served
 from harness.compose import record
 from harness.guided.words import Break, Command, EndRun, Mend, Start, Told
 from harness.processes.parent import ignore_ctrl_c, tell
@@ -172,8 +172,9 @@ def _config(asked: Start) -> RunConfig:
         settings = named.settings() | settings  # an application of the file has a nemesis
     config = run_config(laid_over(settings, asked.settings))
     if system_of(config).repeatable:
-        served = " or ".join(name for name in runnable() if not SYSTEMS[name].repeatable)
-        raise ConfigError(f"sut={config.sut} has no address that a test could use: give {served}")
+        raise ConfigError(
+            f"sut={config.sut} has no address that a test could use: give {' or '.join(served())}"
+        )
     return config
 
 
@@ -190,7 +191,7 @@ def main() -> None:
         tell(Told(recorded=True))
     except InquestError as error:
         ignore_ctrl_c()
-        tell(Told(error=str(error)))
+        tell(Told(error=str(error), of_caller=isinstance(error, UsageError)))
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(ExitCode.INTERRUPTED)

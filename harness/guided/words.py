@@ -43,7 +43,7 @@ class Told(ChildLine, frozen=True, kw_only=True):
     refused: why there are no such faults. first_s: when the first fault is planned to be in force, in seconds
     since the phase of faults began; 0 = none is planned. hit: a fault is in force, or none is planned.
     healed: no fault is, and the cluster has recovered or had its time for it. recorded: all is on disk, the
-    cluster removed."""
+    cluster removed. of_caller: `error` is about what was asked for, and no failure of the cluster."""
 
     folder: str = ""
     bootstrap: str = ""
@@ -52,3 +52,4 @@ class Told(ChildLine, frozen=True, kw_only=True):
     hit: bool = False
     healed: bool = False
     recorded: bool = False
+    of_caller: bool = False

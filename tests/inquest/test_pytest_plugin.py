@@ -165,10 +165,38 @@ def test_ctrl_c_leaves_no_process(tmp_path: Path) -> None:
 
 
 @pytest.mark.sampled(7)
-def test_a_setting_that_is_none_is_a_sentence(tmp_path: Path) -> None:
-    code, out = ended(tmp_path, VALID, "--inquest-set", "spider")
-    assert "--set takes name=value, not " in out
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--inquest-set spider", "--set takes name=value, not "),
+        ("--inquest-sut modl", "--inquest-sut modl: external, kafka or model; did you mean 'model'?"),
+        ("--inquest-sut simulated", "--inquest-sut simulated: external, kafka or model"),
+        ("--inquest-engine sprk", "--inquest-engine sprk: process or spark; did you mean 'spark'?"),
+    ],
+)
+def test_an_option_that_is_none_is_one_line_before_any_test(tmp_path: Path, words: str, said: str) -> None:
+    code, out = ended(tmp_path, VALID, *words.split(), sut="")
+    (line,) = [line for line in out.splitlines() if line]
+    assert line.startswith(f"ERROR: {said}")
+    assert code == pytest.ExitCode.USAGE_ERROR, out
+
+
+@pytest.mark.sampled(7)
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--inquest-set ratte=3", "unknown setting 'ratte'; did you mean 'rate'?"),
+        ("--inquest-owned", "owned says something of a cluster that you have: give its file"),
+    ],
+)
+def test_a_cluster_that_is_refused_is_one_sentence_without_code(
+    tmp_path: Path, words: str, said: str
+) -> None:
+    code, out = ended(tmp_path, VALID, *words.split())
     assert code == pytest.ExitCode.TESTS_FAILED, out
+    assert re.search(rf"^inquest: {re.escape(said)}", out, re.MULTILINE), out
+    assert "cluster.py" not in out
+    assert "Traceback" not in out
 
 
 MINE = {"file": "mine.toml", "owned": True, "rate": 30, "workload": "groups", "engine": "spark"}

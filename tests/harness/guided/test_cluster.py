@@ -190,7 +190,7 @@ def test_what_a_test_says_lies_over_the_application_of_a_file(
 def test_what_cannot_be_is_said_before_anything_is_started(
     tmp_path: Path, settings: dict[str, Any], why: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(ClusterError, match=why), cluster(results=str(tmp_path), **settings):
+    with pytest.raises(ConfigError, match=why), cluster(results=str(tmp_path), **settings):
         pytest.fail("it began")
     assert not list(tmp_path.iterdir())
     assert capfd.readouterr().err == ""
@@ -224,3 +224,15 @@ def test_a_file_beside_another_system_is_refused(tmp_path: Path) -> None:
         cluster("model", file="a.toml", results=str(tmp_path)),
     ):
         pass
+
+
+@pytest.mark.parametrize(
+    ("asked", "why"),
+    [
+        ({"sut": "model", "owned": True}, r"owned says something of a cluster that you have: give its file"),
+        ({"sut": "model", "results": ""}, r"results is empty: give a folder"),
+    ],
+)
+def test_what_would_have_no_effect_or_another_one_is_refused(asked: dict[str, Any], why: str) -> None:
+    with pytest.raises(ConfigError, match=why), cluster(**asked):
+        pytest.fail("it began")
