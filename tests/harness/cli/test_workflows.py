@@ -83,3 +83,16 @@ def test_a_night_asks_the_model_explores_new_seeds_and_compares_with_a_spark_clu
         for words in ("inquest soak", "make spark-cluster", "tests.spark.largest", "make spark-cluster-stop")
     ]
     assert soak < start < compare < stop
+
+
+def test_each_job_has_a_cache_of_its_own() -> None:
+    """Of jobs that share a key the first one to end fills the cache, and what the others need is fetched in
+    every run."""
+    keys = [
+        (flow.name, job, key)
+        for flow in FLOWS.glob("*.yml")
+        for job, body in re.findall(r"^  ([a-z-]+):\n((?:    .*\n|\n)+)", flow.read_text(), re.MULTILINE)
+        for key in re.findall(r"path: ~/.cache/inquest\n +key: (.+)", body)
+    ]
+    assert {(flow, job) for flow, job, _ in keys} >= {("ci.yml", "test"), ("nightly.yml", "soak")}
+    assert all("${{ github.workflow }}-${{ github.job }}-" in key for _, _, key in keys), keys
