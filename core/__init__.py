@@ -18,6 +18,7 @@ flushing       When brokers flush the logs of a topic, by the settings of a run:
 generator      Generators: pure schedules of ops, and the random sources they draw
                from.
 java_hash      The hash by which Kafka places coordinators.
+known_names    What is said of a name that is not among the known ones.
 keys           Keys of records in compacted topics: a value says its key.
 load_clients   The load clients of a run, as a nemesis aims at them.
 offset_fencing  Whether brokers fence offsets that transactions commit, and whether members

@@ -6,6 +6,7 @@ Not here: named sets of settings (`core.presets`), which systems, workloads and 
 registries), the paths (`history.run_folder`).
 """
 
+import math
 import re
 from collections.abc import Mapping
 from difflib import get_close_matches
@@ -27,6 +28,7 @@ from pydantic_core import ErrorDetails
 from core.cluster import internal
 from core.errors import ConfigError, HistoryError
 from core.files import read_small
+from core.known_names import unknown
 from core.op import DATABASE, Isolation
 from core.presets import PRESETS, NamedSettings
 from core.secrets import HIDDEN, is_secret, masked, shown
@@ -307,6 +309,14 @@ class RunConfig(_Sectioned):
     def _without_secrets(self, given: dict[str, str]) -> dict[str, str]:
         return masked(given)
 
+    @field_validator("acks", mode="before")
+    @classmethod
+    def _acks_by_name(cls, value: object) -> object:
+        """`all`, as Kafka calls it."""
+        if isinstance(value, str) and value != "all":
+            raise ValueError("0, 1 or all (-1)")
+        return -1 if value == "all" else value
+
     @field_validator("isolation", mode="before")
     @classmethod
     def _isolation_by_name(cls, value: object) -> object:
@@ -341,7 +351,7 @@ def run_config(settings: Mapping[str, object]) -> RunConfig:
     """
     preset = settings.get("preset", "safe")
     if not isinstance(preset, str) or preset not in PRESETS:
-        raise ConfigError(f"unknown preset {preset!r}; known: {', '.join(PRESETS)}")
+        raise ConfigError(unknown("unknown preset", str(preset), PRESETS))
     try:
         return RunConfig.model_validate({**PRESETS[preset], **settings})
     except ValidationError as error:
@@ -377,6 +387,25 @@ def _shown(first: ErrorDetails) -> str:
     return HIDDEN if any(is_secret(str(part)) for part in first["loc"]) else shown(first["input"])
 
 
+NAMES_AND_VALUES: Final = ("dict_type", "model_type", "model_attributes_type")
+"""Kinds of mistakes: something else stands where names with values have to."""
+
+
+def reason(first: ErrorDetails) -> str:
+    """Why a value is none, in words of the user's; Pydantic's are of Python."""
+    given, kind = first["input"], first["type"]
+    if isinstance(given, float) and math.isnan(given):
+        return "not a number"
+    if kind in NAMES_AND_VALUES:
+        return 'names and values are wanted, as {"name": "value"}'
+    if kind == "tuple_type":
+        one = given if isinstance(given, str) and re.fullmatch(r"[a-z0-9:@-]{1,40}", given) else "name"
+        return f'a list is wanted, as ["{one}"]'
+    if kind == "string_type":
+        return "a text is wanted, in double quotes"
+    return first["msg"].removeprefix("Value error, ")
+
+
 def _first(error: ValidationError) -> str:
     """The first thing that is wrong: setting, reason, value."""
     first = error.errors()[0]
@@ -384,6 +413,13 @@ def _first(error: ValidationError) -> str:
     if first["type"] == "extra_forbidden" and len(first["loc"]) == 1:
         near = get_close_matches(where, RunConfig.model_fields, 1)
         return f"unknown setting {where!r}{f'; did you mean {near[0]!r}?' if near else ''}"
-    message = first["msg"].removeprefix("Value error, ")
+    message = reason(first)
+    if (
+        first["type"] in NAMES_AND_VALUES
+        and isinstance(first["input"], str)
+        and where in RunConfig.model_fields
+    ):
+        written = f"""'{where}={{"name": "value"}}'"""
+        message = f"no JSON of names and values: write {written}, in a shell in these quotes"
     given = "" if first["type"] == "missing" or not where else f" (given: {_shown(first)})"
     return f"{where}: {message}{given}" if where else message

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from checkers.catalogue import ANOMALIES
 from checkers.verdict import requirements
@@ -19,6 +20,7 @@ from core.client_settings import check
 from core.config import RunConfig
 from core.errors import ConfigError
 from core.files import written_into
+from core.known_names import unknown
 from harness import systems
 from harness.clients.application import effects
 from harness.clients.application import named as application
@@ -33,6 +35,9 @@ from nemesis.families.upgrade import unprepared
 from nemesis.types import PlannedFault
 from nemesis.written import written
 from workloads.registry import APPLICATION, WORKLOADS, having, workload_named
+
+PREALLOCATE: Final = "preallocate"
+"""The setting of a topic whose segments have their whole size from the first record on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +59,13 @@ def plan(
     setting.
     """
     _refuse_unknown_workload(config)
-    if unknown := sorted(set(config.expect) - ANOMALIES.keys()):
-        raise ConfigError(f"expect: unknown anomaly {unknown[0]!r}; known: {', '.join(ANOMALIES)}")
+    if strange := sorted(set(config.expect) - ANOMALIES.keys()):
+        raise ConfigError(unknown("expect: unknown anomaly", strange[0], ANOMALIES))
+    if config.topic_settings.get(PREALLOCATE, "false") != "false":
+        raise ConfigError(
+            f"topic_settings: a run may not set {PREALLOCATE}: files of the size of a segment are too large"
+            " to be copied, and no log is judged then"
+        )
     requirements.refuse(config.require)
     system = system_of(config)
     if config.workload == "compacted" and not config.compacted:
@@ -138,7 +148,7 @@ def read_schedule(file: Path, config: RunConfig) -> tuple[PlannedFault, ...]:
 
 def _refuse_unknown_workload(config: RunConfig) -> None:
     if workload_named(config.workload) is None:
-        raise ConfigError(f"unknown workload {config.workload!r}; known: {', '.join(WORKLOADS)}")
+        raise ConfigError(unknown("unknown workload", config.workload, WORKLOADS))
 
 
 def record(

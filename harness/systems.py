@@ -15,6 +15,7 @@ import msgspec
 
 from core.config import RunConfig
 from core.errors import ConfigError
+from core.known_names import unknown
 from core.op import Phase
 from core.runtime import run_blocking
 from core.systems import SYSTEMS, System, runnable
@@ -39,7 +40,7 @@ from history.seal import journals_listed
 def system_of(config: RunConfig) -> System:
     """The system that a config names. Raises: ConfigError, where no run can have it."""
     if config.sut not in runnable():
-        raise ConfigError(f"unknown system under test {config.sut!r}; known: {', '.join(runnable())}")
+        raise ConfigError(unknown("unknown system under test", config.sut, runnable()))
     return SYSTEMS[config.sut]
 
 

@@ -12,13 +12,13 @@ import random
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from itertools import cycle
 from typing import NamedTuple
 
 from core.config import RunConfig
 from core.errors import ConfigError
 from core.generator import source
+from core.known_names import unknown
 from core.load_clients import Clients
 from nemesis.registry import NEMESES, SCHEDULE
 from nemesis.targets import unnamed
@@ -218,9 +218,10 @@ def _parse(name: str, text: str) -> FaultName:
     family, colon, kind = head.partition(":")
     nemesis = NEMESES.get(family)
     if nemesis is None:
-        near = "".join(f"did you mean {name!r}? " for name in get_close_matches(family, NEMESES, 1))
-        known = f"{near}known: {', '.join(NEMESES)}"
-        wrong = f"unknown nemesis {family!r}; {known}" if family else f"a name is empty; {known}"
+        wrong = unknown("unknown nemesis", family, NEMESES)
+        if family and family == text:  # once is enough
+            raise ConfigError(wrong)
+        wrong = wrong if family else f"a name is empty; known: {', '.join(NEMESES)}"
     elif colon and kind not in nemesis.kinds:
         wrong = f"{family} has no kind {kind!r}; it has {', '.join(nemesis.kinds) or 'none'}"
     elif at and target not in nemesis.targets:

@@ -87,12 +87,21 @@ def details(name: str) -> list[str]:
         ends = (at for at in range(begin + 1, len(lines)) if lines[at].startswith("#"))
         found += lines[begin : next(ends, len(lines))]
     rows = [
-        f"{title}: {key}\n  {entries[key]}"
+        f"{title}: {key}\n  {_more(title, key) or entries[key]}"
         for title, entries in lists().items()
         for key in entries
         if key == name and title not in HEADED
     ]
     return [*found, *rows]
+
+
+def _more(title: str, key: str) -> str:
+    """What the page has of an entry beside its line in the list; "" = no more."""
+    if title != "anomalies":
+        return ""
+    kind = ANOMALIES[key]
+    called = f"\n  In the literature: {kind.literature}." if kind.literature else ""
+    return f"{kind.title}. {kind.meaning}{called}"
 
 
 def catalogue() -> str:

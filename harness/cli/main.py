@@ -400,7 +400,7 @@ def soak(
     systems, named = compared(versions, clients, clusters, owned=owned, sut=sut)
     if versions or clients or clusters:
         wanted = wanted.comparing(systems)
-    check(wanted, named)
+    check(wanted, named, "the matrix" if matrix is None else str(matrix))
     request = SoakRequest(
         results=results,
         budget_s=None if budget is None else budget_seconds(budget),
@@ -437,13 +437,16 @@ def list_(
     what: Annotated[str, typer.Argument(help="A list, or one entry of any (default: all lists).")] = "",
 ) -> None:
     """List systems, workloads, nemeses, checks, anomalies, presets …; of one entry, all that is known."""
+    from core.known_names import meant
     from harness.cli.catalogue import details, lists
 
     known = lists()
     if what and what not in known:
         entry = details(what)
         if not entry:
-            raise UsageError(f"no list and no entry {what!r}; lists: {', '.join(known)}")
+            every = [*known, *(name for entries in known.values() for name in entries)]
+            near = meant(what, every)
+            raise UsageError(f"no list and no entry {what!r}; {near}lists: {', '.join(known)}")
         show_lines("\n".join(entry).strip())
         return
     for name in [what] if what else known:
@@ -550,8 +553,9 @@ def main(command: Callable[..., object] = app) -> None:
         code = _say("interrupted", ExitCode.INTERRUPTED)
     except InquestError as error:
         code = _say(str(error), error.exit_code)
-    except TyperException as error:
-        code = _say(error.format_message(), ExitCode.USAGE)
+    except TyperException as error:  # of a call without a command it has no words, and help was printed
+        said = error.format_message().replace("Value error, ", "", 1)
+        code = _say(said or "give a command, such as those above", ExitCode.USAGE)
     except Exception as error:  # noqa: BLE001 - the last line of defence
         if isinstance(error, OSError) and error.errno in SURROUNDINGS:
             code = _say(_sentence(error), ExitCode.HARNESS)

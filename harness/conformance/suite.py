@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from core.client_settings import SessionSpec, effective
 from core.errors import ConfigError, UsageError
+from core.known_names import unknown
 from core.session import Definite, Indefinite
 from harness.clients.command.protocol import Answer, Close
 from harness.clients.command.settings import COMMAND
@@ -47,8 +48,8 @@ def perform(words: Sequence[str], say: Callable[[str], None], only: Collection[s
     Raises: UsageError, where a case is unknown; ConfigError, where the program cannot be started;
     ClusterError, where the brokers do not start.
     """
-    if unknown := sorted(set(only) - CASES.keys()):
-        raise UsageError(f"no case {unknown[0]!r}; known: {', '.join(CASES)}")
+    if strange := sorted(set(only) - CASES.keys()):
+        raise UsageError(f"{unknown('no case', strange[0], CASES)}; open is tried always, first")
     results: list[CaseResult] = []
     with tempfile.TemporaryDirectory(prefix="inquest-client-") as folder:
         log = Path(folder) / "log"
@@ -76,7 +77,7 @@ def summary(results: Sequence[CaseResult]) -> str:
     kept = "the client keeps the protocol" + (" in the others" if untried else "")
     left = f"{untried} not tried (it lacks {', '.join(lacks)}); " if untried else ""
     end = f"failed: {', '.join(failed)}" if failed else kept
-    return f"{len(results)} cases: {left}{end}"
+    return f"{len(results)} case{'s' * (len(results) != 1)}: {left}{end}"
 
 
 def _open(words: Sequence[str], log: Path) -> tuple[CaseResult, Answer | None]:

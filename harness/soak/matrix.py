@@ -11,14 +11,16 @@ from collections.abc import Iterator
 from importlib.resources import files
 from itertools import count, product
 from pathlib import Path
-from typing import Annotated, NamedTuple, Self
+from typing import Annotated, Final, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import ErrorDetails
 
 from checkers.known_bugs.registry import KNOWN_BUGS
-from core.config import RunConfig, run_config
+from core.config import RunConfig, reason, run_config
 from core.errors import ConfigError
 from core.generator import source
+from core.known_names import meant
 from core.presets import PRESETS, NamedSettings
 from harness.compose import plan
 from harness.nights.session_log import PlannedRun, Why
@@ -31,6 +33,8 @@ TAKEN = ("workload", "nemesis", "preset", "seed", "expect")
 """Settings that have a place of their own in a matrix."""
 Names = Annotated[tuple[str, ...], Field(min_length=1)]
 OneOrMore = str | tuple[str, ...]
+BRANCHES: Final = ("str", "tuple[str, ...]")
+"""How Pydantic names what a field may be instead."""
 
 
 class Combination(NamedTuple):
@@ -272,8 +276,10 @@ def load(path: Path | None) -> Matrix:
         return parse(files(__package__).joinpath(DEFAULT).read_text(encoding="utf-8"), DEFAULT)
     try:
         text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
         raise ConfigError(f"the matrix {path} cannot be read: {error}") from None
+    except OSError as error:
+        raise ConfigError(f"the matrix {path} cannot be read: {error.strerror}") from None
     return parse(text, str(path))
 
 
@@ -284,9 +290,39 @@ def parse(text: str, where: str) -> Matrix:
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{where}: not valid TOML: {error}") from None
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        raise ConfigError(f"{where}: {place + ': ' if place else ''}{first['msg']}") from None
+        raise ConfigError(f"{where}: {_mistakes(error)}") from None
+
+
+SECTIONS: Final[dict[str, type[BaseModel]]] = {
+    "exclude": Exclude,
+    "runs": Explicit,
+    "systems": SystemUnderSoak,
+}
+"""Fields of a matrix that are tables with fields of their own."""
+MISTAKES: Final = 5
+"""Most of them that are named."""
+
+
+def _mistakes(error: ValidationError) -> str:
+    """What is wrong with the fields of a matrix, unknown ones first: one misspelt may be missing, too."""
+    firsts: dict[tuple[int | str, ...], ErrorDetails] = {}
+    for one in error.errors():
+        firsts.setdefault(tuple(part for part in one["loc"] if part not in BRANCHES), one)
+    found = sorted(firsts.items(), key=lambda item: item[1]["type"] != "extra_forbidden")
+    told = [_mistake(place, one) for place, one in found]
+    more = [f"and {len(told) - MISTAKES} more"] * (len(told) > MISTAKES)
+    return "; ".join(told[:MISTAKES] + more)
+
+
+def _mistake(place: tuple[int | str, ...], error: ErrorDetails) -> str:
+    where = ".".join(map(str, place))
+    if error["type"] == "missing":
+        return f"{where} is required"
+    if error["type"] != "extra_forbidden":
+        return f"{where}: {reason(error)}" if where else reason(error)
+    of = SECTIONS.get(str(place[0]), Matrix)
+    near = meant(str(place[-1]), of.model_fields).strip()
+    return f"unknown field {where!r}{f' ({near})' if near else ''}"
 
 
 def check_run(task: PlannedRun, named: Named) -> None:
@@ -298,13 +334,14 @@ def check_run(task: PlannedRun, named: Named) -> None:
         plan(config_of(task))
 
 
-def check(matrix: Matrix, named: Named) -> None:
-    """Refuse a matrix with a run that cannot be performed. Raises: ConfigError, which names it."""
+def check(matrix: Matrix, named: Named, where: str = "the matrix") -> None:
+    """Refuse a matrix with a run that cannot be performed. where: its file. Raises: ConfigError, which names
+    both."""
     for preset in matrix.canaries():
         try:
             check_run(canary_run(matrix, preset, 0), named)
         except ConfigError as error:
-            raise ConfigError(f"the matrix, canary {preset}: {error}") from None
+            raise ConfigError(f"{where}, canary {preset}: {error}") from None
     usual = SystemUnderSoak()
     explicit = [(run.combination, run.settings, usual) for run in matrix.explicit()]
     drawn = [
@@ -317,4 +354,4 @@ def check(matrix: Matrix, named: Named) -> None:
         try:
             check_run(matrix.planned("matrix", combination, 0, more, system=system), named)
         except ConfigError as error:
-            raise ConfigError(f"the matrix, at {' x '.join(combination)}: {error}") from None
+            raise ConfigError(f"{where}, at {' x '.join(combination)}: {error}") from None

@@ -26,6 +26,7 @@ from history.run_folder import write_atomically
 from history.storage import is_there
 
 HOST = "127.0.0.1"
+PORT_MOST = 65_535
 INDEX, COMPARED = "index.html", "compared.html"
 MADE = {"/": INDEX, f"/{INDEX}": INDEX, f"/{COMPARED}": COMPARED}
 """Addresses of pages that the server makes (`harness.nights.page.pages`), with their names."""
@@ -176,8 +177,9 @@ def server(results: Path, port: int) -> Server:
 
     if not is_there(results) or not results.is_dir():
         raise UsageError(f"there is no results folder {results}; `inquest run` makes one")
+    if not 0 <= port <= PORT_MOST:
+        raise UsageError(f"--port {port}: a port is 0 to {PORT_MOST}")
     try:
         return Server(results, port, pages)
-    except (OSError, OverflowError) as error:
-        why = error.strerror if isinstance(error, OSError) else str(error)
-        raise UsageError(f"port {port} of {HOST}: {why}; give another one with --port") from None
+    except OSError as error:
+        raise UsageError(f"port {port} of {HOST}: {error.strerror}; give another one with --port") from None

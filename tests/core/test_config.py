@@ -21,6 +21,10 @@ def test_every_preset_is_a_valid_config_that_survives_its_file(preset: str) -> N
     assert RunConfig.model_validate_json(config.model_dump_json()) == config
 
 
+def test_acks_may_be_called_as_kafka_does() -> None:
+    assert run_config({"seed": 1, "acks": "all"}) == run_config({"seed": 1, "acks": -1})
+
+
 def test_options_win_over_the_preset() -> None:
     config = run_config({"seed": 1, "preset": "acks1", "nemesis": "none"})
     assert (config.acks, config.nemesis) == (1, "none")

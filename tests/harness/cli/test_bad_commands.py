@@ -64,6 +64,16 @@ RUN: dict[str, tuple[list[str], str]] = {
     "nemesis of two lines": (["--nemesis", "kill\nVALID: all is well"], "unknown nemesis"),
     "a million nemeses": (["--nemesis", "," * 100_000], "a name is empty"),
     "unknown preset": (["--preset", "reckless"], "reckless … safe … acks1"),
+    "misspelt workload": (["--workload", "queu"], "unknown workload 'queu'; did you mean 'queue'? known: "),
+    "misspelt preset": (["--preset", "ack1"], "unknown preset 'ack1'; did you mean 'acks1'? known: "),
+    "misspelt system": (["--sut", "simulatd"], "'simulatd'; did you mean 'simulated'? known: "),
+    "misspelt nemesis": (
+        ["--nemesis", "kil"],
+        "inquest: unknown nemesis 'kil'; did you mean 'kill'? known: ",
+    ),
+    "misspelt among two": (["--nemesis", "none,kil"], "nemesis 'none,kil': unknown nemesis 'kil'; did you"),
+    "misspelt anomaly": (setting("expect", ["lost-wrte"]), "'lost-wrte'; did you mean 'lost-write'? known: "),
+    "misspelt engine": (["--engine", "sparkk"], "'--engine': 'sparkk' is not one of 'spark', 'process'"),
     "unknown system": (["--sut", "abacus"], "abacus … kafka"),
     "imported is no system": (["--sut", "imported"], "imported"),
     "kafka in words": (["--kafka", "four"], "kafka … four"),
@@ -97,7 +107,7 @@ RUN: dict[str, tuple[list[str], str]] = {
     "negative duration": (["--duration", "-5"], "duration_s … -5"),
     "no duration": (["--duration", "0"], "duration_s"),
     "endless duration": (["--duration", "inf"], "duration_s"),
-    "duration that is no number": (["--duration", "nan"], "duration_s"),
+    "duration that is no number": (["--duration", "nan"], "duration_s: not a number (given: nan)"),
     "duration in words": (["--duration", "long"], "--duration"),
     "no brokers": (["--brokers", "0"], "brokers … 0"),
     "ten brokers": (["--brokers", "10"], "brokers"),
@@ -131,6 +141,19 @@ RUN: dict[str, tuple[list[str], str]] = {
     "unknown setting": (["--set", "colour=blue"], "colour"),
     "setting of 5000 letters": (["--set", "x" * 5000 + "=1"], "unknown setting"),
     "acks of two": (["--set", "acks=2"], "acks"),
+    "acks in another word": (["--set", "acks=quorum"], "acks: 0, 1 or all (-1) (given: 'quorum')"),
+    "client settings without quotes": (
+        ["--set", "client_settings={producer.linger.ms:20}"],
+        """client_settings: no JSON of names and values: write 'client_settings={"name": "value"}', in a""",
+    ),
+    "a client setting that is no text": (
+        setting("client_settings", {"producer.linger.ms": 20}),
+        "client_settings.producer.linger.ms: a text is wanted, in double quotes (given: 20)",
+    ),
+    "segments that are full from the first record on": (
+        ["--sut", "kafka", *setting("topic_settings", {"preallocate": "true"})],
+        "topic_settings: a run may not set preallocate … too large to be copied",
+    ),
     "idempotent without acks": (["--set", "acks=1"], "acks=all"),
     "unknown isolation": (["--set", "isolation=serializable"], "isolation … read_committed"),
     "isolation as a number": (["--set", "isolation=7"], "isolation"),
@@ -149,7 +172,10 @@ RUN: dict[str, tuple[list[str], str]] = {
     "era on kafka": (["--set", "era=2.4"], "era=2.4"),
     "unknown mutant": (["--sut", "simulated", "--set", "mutant=spider"], "spider"),
     "unknown anomaly to expect": (setting("expect", ["nope"]), "nope"),
-    "anomaly to expect, as text": (["--set", "expect=lost-write"], "expect"),
+    "anomaly to expect, as text": (
+        ["--set", "expect=lost-write"],
+        'expect: a list is wanted, as ["lost-write"]',
+    ),
     "nested settings": (["--set", f"client_settings={DEEP}"], "nested too deeply"),
     "nested seed": (["--set", f"seed={DEEP}"], "nested too deeply"),
     "client settings as a list": (setting("client_settings", []), "client_settings"),
@@ -191,7 +217,7 @@ SOAK: dict[str, tuple[list[str], str]] = {
     "half a budget": (["--budget", "1.5h"], "--budget"),
     "budget for nothing": (["--budget", "3s"], "3 s … no room for the canary"),
     "seed in words": (["--seed", "lucky"], "--seed"),
-    "matrix that is missing": (["--matrix", "none"], "none"),
+    "matrix that is missing": (["--matrix", "none"], "matrix none cannot be read: No such file or directory"),
     "matrix that is a folder": (["--matrix", "."], "cannot be read"),
     "matrix of bytes": (["--matrix", "binary"], "binary"),
     "matrix of nothing": (["--matrix", "file"], "presets"),
@@ -206,6 +232,23 @@ MATRIX: dict[str, tuple[str, str]] = {
     "unknown preset": ('presets = ["reckless"]\ncanary = "acks1"', "reckless"),
     "unknown workload": ('presets = ["safe"]\ncanary = "acks1"\nworkloads = ["juggling"]', "juggling"),
     "unknown nemesis": ('presets = ["safe"]\ncanary = "acks1"\nnemeses = ["earthquake"]', "earthquake"),
+    "a misspelt key, one that is missing for it, another one that is": (
+        'preset = ["safe"]',
+        "unknown field 'preset' (did you mean 'presets'?); presets is required; canary is required",
+    ),
+    "a misspelt key of a rule": (
+        'presets = ["safe"]\ncanary = "acks1"\n[[exclude]]\nworkloads = "queue"',
+        "unknown field 'exclude.0.workloads' (did you mean 'workload'?)",
+    ),
+    "nemeses as a word": (
+        'presets = ["safe"]\ncanary = "acks1"\nnemeses = "kill"',
+        'nemeses: a list is wanted, as ["kill"]',
+    ),
+    "a canary that is a number": ('presets = ["safe"]\ncanary = 3', "canary: a text is wanted"),
+    "a misspelt workload": (
+        'presets = ["safe"]\ncanary = "acks1"\nworkloads = ["queu"]',
+        "matrix.toml, at queu x none x safe: unknown workload 'queu'; did you mean 'queue'?",
+    ),
     "no presets": ('presets = []\ncanary = "acks1"', "presets"),
     "presets as a number": ('presets = 3\ncanary = "acks1"', "presets"),
     "canary that expects nothing": ('presets = ["safe"]\ncanary = "safe"', "cannot be a canary"),
@@ -216,7 +259,7 @@ MATRIX: dict[str, tuple[str, str]] = {
     "exclude of nothing": ('presets = ["safe"]\ncanary = "acks1"\n[[exclude]]', "exclude"),
     "exclude that matches nothing": (
         'presets = ["safe"]\ncanary = "acks1"\n[[exclude]]\npreset = "unclean"',
-        "matches nothing",
+        "matrix.toml: exclude matches nothing",
     ),
     "accept of an unknown bug": ('presets = ["safe"]\ncanary = "acks1"\naccept = { X = "y" }', "accept"),
     "accept without a reason": (
@@ -304,11 +347,20 @@ OTHERS: dict[str, tuple[list[str], str]] = {
     "package into a name of 5000 letters": (["spark-package", "x" * 5000], "cannot be written"),
     "package of two": (["spark-package", "a", "b"], "b"),
     "an unknown list": (["list", "recipes"], "recipes"),
+    "a misspelt list": (["list", "presests"], "'presests'; did you mean 'presets'? lists: "),
+    "a misspelt entry of a list": (["list", "kil"], "'kil'; did you mean 'kill'? lists: "),
+    "an unknown case of a client": (
+        ["client-test", "/bin/true", "--case", "fence"],
+        "no case 'fence'; did you mean 'fenced'? known: acknowledged",
+    ),
     "two lists": (["list", "presets", "checks"], "checks"),
     "a list of an escape": (["list", "\x1b[31m"], "no list and no entry"),
     "serve a file": (["serve", "--results", "file"], "file"),
     "serve what is missing": (["serve", "--results", "none"], "none"),
-    "serve on a large port": (["serve", "--port", "65536", "--results", "."], "65536"),
+    "serve on a large port": (
+        ["serve", "--port", "65536", "--results", "."],
+        "--port 65536: a port is 0 to 65535",
+    ),
     "serve on a negative port": (["serve", "--port", "-1", "--results", "."], "-1"),
     "serve on a port in words": (["serve", "--port", "http"], "--port"),
     "serve on a port that does not fit": (["serve", "--port", "9" * 40, "--results", "."], "port"),
@@ -368,3 +420,8 @@ def test_there_are_many() -> None:
 )
 def test_a_command_that_has_moved_answers_with_its_new_name(old: str, new: str) -> None:
     refused([old, "--seeds", "1"], said=[f"`inquest {old}` is now `inquest {new}`"])
+
+
+@pytest.mark.parametrize("words", [(), ("recording",), ("model",), ("bugs",)])
+def test_no_command_at_all_is_helped(words: tuple[str, ...]) -> None:
+    assert "Usage: " in refused(words, said=["inquest: give a command"]).out

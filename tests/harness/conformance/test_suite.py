@@ -182,7 +182,7 @@ def test_what_was_not_tried_is_no_part_of_what_a_client_keeps() -> None:
     lacking = [
         CaseResult(name, "", 0, lacks=lacks) for name, lacks in (("a", "groups"), ("b", "consume, groups"))
     ]
-    assert summary([kept]) == "1 cases: the client keeps the protocol"
+    assert summary([kept]) == "1 case: the client keeps the protocol"
     left = "2 not tried (it lacks consume, groups)"
     assert summary([kept, *lacking]) == f"3 cases: {left}; the client keeps the protocol in the others"
     assert summary([kept, *lacking, failed]) == f"4 cases: {left}; failed: seek"

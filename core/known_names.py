@@ -1,0 +1,15 @@
+"""What is said of a name that is not among the known ones."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+def unknown(what: str, name: str, known: Iterable[str]) -> str:
+    """`unknown workload 'queu'; did you mean 'queue'? known: …`."""
+    names = list(known)
+    return f"{what} {name!r}; {meant(name, names)}known: {', '.join(names)}"
+
+
+def meant(name: str, known: Iterable[str]) -> str:
+    """`did you mean 'queue'? `; "" where no known name is near."""
+    return "".join(f"did you mean {near!r}? " for near in get_close_matches(name, list(known), 1))
