@@ -244,5 +244,8 @@ def test_what_has_a_part_of_the_page_is_shown_once() -> None:
     assert details("queue")[0] == "### queue"
     assert not any(line.startswith("workloads: ") for line in details("queue"))
     assert [line for line in details("kill") if line.startswith("nemeses: ")] == []
-    assert details("lost-write") == [row("anomalies", "lost-write")]
+    (lost,) = details("lost-write")
+    assert lost.startswith(f"{row('anomalies', 'lost-write')}. A record was acknowledged, ")
+    assert lost.endswith("\n  In the literature: lost update; durability.")
+    assert "literature" not in details("unseen")[0]
     assert details("no such entry") == []
