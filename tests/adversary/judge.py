@@ -27,6 +27,7 @@ from tests.adversary.excuses import Logs, fences
 from tests.adversary.facts import OK, Facts
 from tests.adversary.group_classes import copying, groups_of, uncopied
 from tests.adversary.rows import Key, Recorded, Said
+from tests.adversary.share_classes import unlisted
 
 CHECKS = {
     "durability": ("lost-write", "unseen"),
@@ -271,6 +272,8 @@ def doubts(f: Facts) -> set[str]:
         found.add("exactly-once")
     if maybe_in_order(f):
         found.add("copy-order")
+    if unlisted(f):
+        found.add("share-groups")
     for group in groups_of(f):
         given = any(f.group_of(r) == group and r["phase"] != Phase.FINAL for r in f.reads)
         given = given or f.applied(group)

@@ -176,6 +176,17 @@ def _aborted(f: Facts, record: Key, given: list[Row]) -> Found:
             return
 
 
+def unlisted(f: Facts) -> bool:
+    """Up to where the only group is done with some partition is not on record, and it has stored something of
+    that one."""
+    known, names = _listed(f), {row["tp"]: row["topic"] for row in f.rows["tps"]}
+    stored = (a for a in f.rows["acknowledgements"] if a["outcome"] == OK)
+    return any(isinstance(e, ShareOffsetsListed) for e in f.recorded.events) and any(
+        a["kind"] != Acknowledgement.RENEW and a["tp"] not in known and "~" not in names[a["tp"]]
+        for a in stored
+    )
+
+
 def _listed(f: Facts) -> dict[int, int]:
     """Below which offset the only share group is done, by partition."""
     rows = [row for e in f.recorded.events if isinstance(e, ShareOffsetsListed) for row in e.rows]

@@ -75,7 +75,7 @@ def python(*command: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.sampled(5)
 def test_it_seals_and_says_of_a_run_what_this_process_says(master: str, tmp_path: Path) -> None:
-    there = unsealed(tmp_path / "results", "groups")
+    there = unsealed(tmp_path / "results", "groups", nemesis="kill")
     here = Run(Path(shutil.copytree(there.folder, tmp_path / "here" / "run")))
     seal(here)
     ended = python(*program("inquest", "check", str(there.folder), "--master", master))

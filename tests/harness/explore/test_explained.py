@@ -10,10 +10,11 @@ from checkers.catalogue import ANOMALIES
 from checkers.checks.poll_order import Skipped
 from checkers.engine.findings import Finding
 from core.client_settings import SessionSpec
+from core.config import run_config
 from core.op import Phase, Send, TopicPartition
 from core.systems import SimulatedSection
 from harness.explore.explained import explained_by
-from harness.explore.profile import clean
+from harness.explore.profile import BASE
 from harness.explore.trial import checked, findings, judged, trial
 from harness.modelled.virtual.invariants.weaknesses import Weakness
 from harness.modelled.virtual.run import Simulated, simulate
@@ -31,7 +32,8 @@ S = 1_000_000_000
 @pytest.fixture(scope="module")
 def torn() -> Simulated:
     """A run in which a marker was left out, and that shows."""
-    done = simulate(clean(5234))
+    faults = {"nemesis": "client:crash-in-transaction,kill", "brokers": 5, "consumers": 3, "seed": 5234}
+    done = simulate(run_config({**BASE, "workload": "transactions", **faults}))
     made = judged(done)
     assert made.explained
     assert made.failures == []

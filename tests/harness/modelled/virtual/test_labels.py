@@ -89,7 +89,7 @@ def test_the_evidence_gives_a_run_its_label_and_a_coordinator_that_waits_shows_n
 @pytest.mark.slow
 def test_records_behind_a_start_that_fell_are_labelled(tmp_path: Path) -> None:
     settings = {**BASE, "preset": "share", "nemesis": "partition:isolate@group-coordinator"}
-    made = run_config({**settings, "seed": 223, "era": "4.3"})
+    made = run_config({**settings, "seed": 12, "era": "4.3"})
     run = recorded(made, tmp_path / "run")
     found = check_run(run)
     classes = {name for name, one in found.anomalies.items() if one.disallowed}
