@@ -287,6 +287,18 @@ def schema(name: str) -> pa.Schema:
     return pa.schema([*where, *PER_PARTITION[name]])
 
 
+def placed(name: str, rows: pa.Table, take: int, node: int, topic: str = "", partition: int = -1) -> pa.Table:
+    """Rows of a table of a node, or of one of its partitions, with the columns that say where they were
+    found."""
+    where = [pa.scalar(take, pa.int32()), pa.scalar(node, pa.int32())]
+    if name in PER_PARTITION:
+        where += [pa.scalar(topic), pa.scalar(partition, pa.int32())]
+    columns = [pa.repeat(value, rows.num_rows) for value in where]
+    if name in PER_PARTITION:
+        columns[2] = columns[2].dictionary_encode()
+    return pa.table([*columns, *rows.columns], schema=schema(name))
+
+
 class Evidence:
     """The evidence of a run, table by table. A run without evidence has no takes."""
 

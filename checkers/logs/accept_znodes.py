@@ -59,6 +59,8 @@ RULES: Final = {
         "KAFKA-1367; ReplicaManager.maybePropagateIsrChanges",
     ),
 }
+OF_STATES: Final = (EPOCH, IN_SYNC, UNCLEAN_ELECTION, WRITER, NOTICE)
+"""Rules about the states of partitions."""
 
 
 def join(run: WholeRun, result: Tally) -> None:
@@ -72,6 +74,9 @@ def join(run: WholeRun, result: Tally) -> None:
                 )
         return
     _controller_epochs(log, result)
+    for tp in sorted(log.unread):
+        for rule in OF_STATES:
+            result.leave_open(rule, tp, "a state in ZooKeeper cannot be read")
     for tp, states in sorted(log.states.items()):
         for before, after in itertools.pairwise(states):
             _follows(tp, before, after, log, result)
@@ -81,7 +86,7 @@ def join(run: WholeRun, result: Tally) -> None:
             _sound(tp, one, known, log, result)
             if one.own:
                 _written_by(tp, one, log, result)
-        _told(tp, states, log, result)
+        _noticed(tp, states, log, result)
 
 
 CHECKS: Final = checks_of(RULES, ring=1, join=join)
@@ -150,7 +155,7 @@ def _controller_epochs(log: ZooKeeperLog, result: Tally) -> None:
         )
 
 
-def _told(tp: TopicPartition, states: Sequence[StateZnode], log: ZooKeeperLog, result: Tally) -> None:
+def _noticed(tp: TopicPartition, states: Sequence[StateZnode], log: ZooKeeperLog, result: Tally) -> None:
     """Leaders that changed the in-sync replicas themselves, which keeps the leader epoch (before KIP-497)."""
     for before, after in itertools.pairwise(states):
         same = before.state.leader_epoch == after.state.leader_epoch
@@ -163,8 +168,8 @@ def _told(tp: TopicPartition, states: Sequence[StateZnode], log: ZooKeeperLog, r
         if log.end_ms < late or not log.lasts(after.session, late):
             continue
         result.asked[NOTICE] += 1
-        told = (one for one in log.notices if one.session == after.session and tp in one.tps)
-        if not any(after.zxid < one.zxid and one.ms <= late for one in told):
+        notices = (one for one in log.notices if one.session == after.session and tp in one.tps)
+        if not any(after.zxid < one.zxid and one.ms <= late for one in notices):
             _refuse(
                 NOTICE, tp, after, f"{partition_state.described(after.state)}, and no notice", log, result
             )

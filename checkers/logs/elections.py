@@ -243,6 +243,8 @@ def elections(evidence: Evidence, tp: TopicPartition) -> Elections:
 
 def _by_zookeeper(log: ZooKeeperLog, tp: TopicPartition, losses: Sequence[PowerLoss]) -> Elections:
     """No disk of a broker has that log: how far one had heard of it is not known."""
+    if tp in log.unread:
+        return Elections(unknown=f"a znode of {tp} cannot be read", losses=losses)
     if tp not in log.states:
         return Elections(unknown=f"the log of ZooKeeper has no partition {tp}", losses=losses)
     looks = [_StateSeen(one.zxid, one.ms, one.state, first=at == 0) for at, one in enumerate(log.states[tp])]

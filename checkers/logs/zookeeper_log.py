@@ -73,13 +73,14 @@ class ZooKeeperLog:
 
     states: of the newest topic of each name. topics: how many had it, one after the other. removed: names
     whose newest topic is gone. settings: of topics. brokers, controllers: who was registered, and who was the
-    controller. epochs: zxid, time, session and value of each write of the controller epoch. end_ms: of the
-    last change.
+    controller. unread: partitions with a state that cannot be read. epochs: zxid, time, session and value of
+    each write of the controller epoch. end_ms: of the last change.
     """
 
     states: dict[TopicPartition, list[StateZnode]] = field(default_factory=dict)
     topics: dict[str, int] = field(default_factory=dict)
     removed: set[str] = field(default_factory=set)
+    unread: set[TopicPartition] = field(default_factory=set)
     settings: dict[str, Mapping[str, str]] = field(default_factory=dict)
     creations: list[TopicZnode] = field(default_factory=list)
     brokers: list[EphemeralZnode] = field(default_factory=list)
@@ -111,7 +112,7 @@ class ZooKeeperLog:
 
 
 def zookeeper_log(evidence: Evidence) -> ZooKeeperLog | None:
-    """None: there is none that is whole. A znode that says what Kafka does not is passed over."""
+    """None: there is none that is whole."""
     every = evidence.table("znodes")
     ends = every.group_by(["take", "node"]).aggregate([("zxid", "max")]).to_pylist()
     if not ends:
@@ -184,7 +185,10 @@ class _Replay:
     def _state(self, row: TableRow, tp: TopicPartition) -> None:
         said = _json(row)
         numbers = [said.get(name) for name in ("leader", "leader_epoch", "controller_epoch")]
-        if row["op"] == "delete" or not all(isinstance(one, int) for one in numbers):
+        if row["op"] == "delete":
+            return
+        if not all(isinstance(one, int) for one in numbers) or not isinstance(said.get("isr"), list):
+            self._found.unread.add(tp)
             return
         leader, epoch, controller = (int(str(one)) for one in numbers)
         state = PartitionState(

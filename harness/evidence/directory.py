@@ -215,17 +215,7 @@ class _Directories:
 
     def _add(self, name: str, rows: pa.Table, topic: str = "", partition: int = -1) -> None:
         """Rows of a table, with the columns in front that say where they were found."""
-        where: list[tuple[str, pa.Scalar]] = [
-            ("take", pa.scalar(self._take, pa.int32())),
-            ("node", pa.scalar(self._node, pa.int32())),
-        ]
-        if name in PER_PARTITION:
-            where += [("topic", pa.scalar(topic)), ("partition", pa.scalar(partition, pa.int32()))]
-        columns = [pa.repeat(value, rows.num_rows) for _, value in where]
-        schema = evidence.schema(name)
-        if name in PER_PARTITION:
-            columns[2] = columns[2].dictionary_encode()
-        self._found[name].append(pa.table([*columns, *rows.columns], schema=schema))
+        self._found[name].append(evidence.placed(name, rows, self._take, self._node, topic, partition))
 
 
 def _folder(directory: Path, place: Place) -> Path:

@@ -104,7 +104,8 @@ def _changes(kind: int, cursor: Cursor, session: int, owners: dict[str, int]) ->
         path, data = _text(cursor), _buffer(cursor)
         for _ in range(cursor.integer(4)):
             cursor.take(4)
-            _text(cursor), _text(cursor)
+            for _ in ("scheme", "id"):
+                _text(cursor)
         ephemeral = kind in (CREATE, CREATE_2) and cursor.integer(1) != 0
         yield path, CREATED, 0, session if ephemeral else PERSISTENT, data
     elif kind in (DELETE, DELETE_CONTAINER):

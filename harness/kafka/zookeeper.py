@@ -13,8 +13,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-import pyarrow as pa
-
 from core.config import RunConfig
 from core.errors import ClusterError
 from harness.brokers.admin.connection import BrokerConnection
@@ -26,7 +24,7 @@ from harness.evidence import znodes
 from harness.evidence.damage import Damages
 from harness.kafka.broker_config import FOR_BROKERS, advertised, directories, lines, listeners, rack, settings
 from harness.kafka.nodes import PROPERTIES, KafkaNodes
-from history.evidence import schema
+from history.evidence import placed
 
 CLIENT_PORT: Final = 2181
 PEER_PORT: Final = 2888
@@ -108,10 +106,7 @@ class ZooKeeperNodes(KafkaNodes):
             return
         finally:
             shutil.rmtree(self._copies, ignore_errors=True)
-        where = [
-            pa.repeat(pa.scalar(one, pa.int32()), found.num_rows) for one in (self._takes.last, node.number)
-        ]
-        self._takes.add({"znodes": pa.table([*where, *found.columns], schema=schema("znodes"))})
+        self._takes.add({"znodes": placed("znodes", found, self._takes.last, node.number)})
         for one in damages:
             self._takes.miss(f"{what}: {one.file.name}, byte {one.position}: {one.why}")
 

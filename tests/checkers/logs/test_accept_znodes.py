@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from checkers.engine.check import Tally
-from checkers.logs.accept_znodes import CHECKS
+from checkers.logs.accept_znodes import CHECKS, OF_STATES
 from checkers.logs.elections import elections
 from checkers.logs.zookeeper_log import zookeeper_log
 from core.config import run_config
@@ -144,6 +144,13 @@ def test_a_broker_that_dies_need_not_tell() -> None:
 def test_a_session_of_no_broker_leaves_the_writer_open() -> None:
     found = judged(put(13, state(13, 99, 3, 2, [2, 3], by=2))(log()))
     assert {doubt.check for doubt in found.doubts} == {"znode-writer"}
+
+
+@pytest.mark.parametrize("data", ["{", '{"leader":3}', '{"leader":3,"leader_epoch":2,"controller_epoch":2}'])
+def test_a_state_that_cannot_be_read_leaves_its_partition_open(data: str) -> None:
+    rows = put(13, state(13, SECOND, 3, 2, [2, 3], by=2) | {"data": data})(log())
+    assert {doubt.check for doubt in judged(rows).doubts} == {*OF_STATES}
+    assert elections(Evidence(tables({"znodes": rows})), TP).unknown == "a znode of t-0 cannot be read"
 
 
 def test_a_log_that_begins_later_is_not_judged() -> None:
