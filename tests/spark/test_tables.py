@@ -39,7 +39,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two judged runs, a link to one of them, one that nothing has judged, and a folder that is no run."""
     folder = tmp_path_factory.mktemp("tables") / "results"
     for name, workload in (("a", "groups"), ("b", "copier")):
-        run = unsealed(folder / "making" / name, workload)
+        run = unsealed(folder / "making" / name, workload, nemesis="kill")
         check(run, engine="process").write(run)
         shutil.move(run.folder, folder / name)
     shutil.move(unsealed(folder / "making" / "c", "groups").folder, folder / "c")

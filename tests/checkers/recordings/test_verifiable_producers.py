@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from checkers.run_tables import read
-from core.errors import HistoryError
 from harness.report import build
 from history.run_folder import Run
 from history.verdict import Verdict
@@ -136,9 +135,9 @@ def test_settings_of_another_version_hide_no_history(tmp_path: Path) -> None:
     verdict_with(tmp_path, lines_of(START, acked("0", 0), STOP), consumer("0"))
     plain = write_run(tmp_path / "plain", random_history(1)[0].tables())
     for run, timed in ((Run(tmp_path / "run"), False), (plain, True)):
+        before = [row for table in read("runs", run) for row in table.to_pylist()]
         config = json.loads(run.config.read_bytes())
         run.config.write_text(json.dumps(config | {"a_setting_of_another_version": 1}))
         rows = [row for table in read("sends", run) for row in table.to_pylist()]
         assert {row["invoke_s"] is not None for row in rows} == {timed}
-        with pytest.raises(HistoryError, match="use the version of Inquest that recorded the run"):
-            list(read("runs", run))
+        assert [row for table in read("runs", run) for row in table.to_pylist()] == before != []
