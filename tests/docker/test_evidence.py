@@ -260,13 +260,12 @@ def test_takes_at_a_kill_and_at_the_end(tmp_path: Path) -> None:
     assert held
     log = coordinator_log(found)
     assert log.missing == ""
-    states = [record.state for record in log.records if record.transactional_id == "evidence"]
-    # Decisions are replicated before the client has its answer; that they are carried out is noted later.
-    assert [state for state in states if state.startswith("Prepare")] == 2 * [
-        "PrepareCommit",
-        "PrepareAbort",
-        "PrepareCommit",
-    ]
+    kept = [row for one in log.kept.values() if one is not None for row in one.rows]
+    states = [row["state"] for row in kept if row["transactional_id"] == "evidence" and row["state"]]
+    # Decisions are on every replica in sync before the client has its answer; that they are carried out is
+    # noted later. The newest one may be beyond what is known as committed: node 3 had not flushed it.
+    decisions = [state for state in states if state.startswith("Prepare")]
+    assert decisions == 2 * ["PrepareCommit", "PrepareAbort", "PrepareCommit"]
     captured_whole(found)
     assert check_evidence(found, LOG_CHECKS).in_logs == []
 
