@@ -8,9 +8,10 @@ To be asked once the cluster has had the time that a run gives it after its faul
 from collections.abc import Callable
 
 from harness.modelled.virtual.cluster import SimulatedCluster
-from model.coordinator.transaction_metadata import ENDED
+from model.coordinator.transaction_metadata import ENDED, ONGOING, TransactionMetadata
 from model.log.unified_log import UnifiedLog
 from model.protocol.messages import Partition, PartitionState
+from model.replication.node import NodeState
 from model.replication.replica import Replica
 
 Explained = Callable[[Partition, int, int], bool]
@@ -70,7 +71,9 @@ def _unreplicated(cluster: SimulatedCluster, tp: Partition, leader: Replica) -> 
 
 
 def _undecided(cluster: SimulatedCluster) -> list[str]:
-    """Transactions that a coordinator has not ended; of each partition of its log, who leads it last."""
+    """Transactions that a coordinator has not ended; of each partition of its log, who leads it last. One
+    whose time has not run out may be Ongoing: its producer may be gone before it wrote a record (what it
+    wrote keeps a data partition's transaction open, and a run waits for that)."""
     newest: dict[int, tuple[int, list[str]]] = {}
     for broker in cluster.running:
         log = broker.coordinators.transactions.log
@@ -79,8 +82,13 @@ def _undecided(cluster: SimulatedCluster) -> list[str]:
             texts = [
                 f"{tid}: {t.state}, with its coordinator, node {broker.me}"
                 for tid, t in sorted(known.items())
-                if t.state not in ENDED
+                if t.state not in ENDED and not _in_time(broker.node, t)
             ]
             if epoch > newest.get(number, (-1, []))[0]:
                 newest[number] = (epoch, texts)
     return [text for _, (_, texts) in sorted(newest.items()) for text in texts]
+
+
+def _in_time(node: NodeState, one: TransactionMetadata) -> bool:
+    due = one.record.started + one.record.timeout_ms + node.settings.transaction_scan_ms
+    return one.state is ONGOING and node.now <= due

@@ -22,6 +22,7 @@ from model.coordinator.transaction_metadata import (
     ONGOING,
     PREPARE_ABORT,
     PREPARE_COMMIT,
+    TransactionMetadata,
     TransactionRecord,
     TransactionState,
     TransactionTombstone,
@@ -486,6 +487,24 @@ def test_a_record_may_follow_what_the_coordinator_still_had_in_memory() -> None:
     assert add(1, record(COMPLETE_ABORT, 1)) == []
     assert add(1, TransactionTombstone("t"), record(EMPTY, 0)) == []
     assert add(2, record(COMPLETE_COMMIT, 0)) == ["transaction-states"]
+
+
+@pytest.mark.parametrize(
+    ("state", "age_ms", "told"),
+    [(ONGOING, 0, False), (ONGOING, 60_000, True), (PREPARE_COMMIT, 0, True), (COMPLETE_COMMIT, 0, False)],
+)
+def test_a_transaction_may_be_open_at_the_end_while_its_time_runs(
+    state: TransactionState, age_ms: int, told: bool
+) -> None:
+    """Its producer may have named a partition, and ended before it wrote there."""
+    world = World()
+    world.run(1_000_000)
+    broker = next(iter(world.cluster.running))
+    log, began = broker.coordinators.transactions.log, broker.node.now - age_ms
+    log.epochs[0] = 0
+    log.known[0] = {"t": TransactionMetadata(record(state, 0, started=began), 32767)}
+    text = f"t: {state}, with its coordinator, node {broker.me}"
+    assert unfinished(world.cluster) == ([text] if told else [])
 
 
 @pytest.mark.parametrize("leads", [True, False])
