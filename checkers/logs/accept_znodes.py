@@ -106,7 +106,8 @@ def _follows(
         _refuse(EPOCH, tp, after, why, log, result)
     result.asked[UNCLEAN_ELECTION] += 1
     if partition_state.election(old, new) is ElectionKind.UNCLEAN:
-        own = log.settings.get(tp.topic, {}).get(UNCLEAN_SETTING)
+        settings = log.settings.get(tp.topic)
+        own = settings[-1][1].get(UNCLEAN_SETTING) if settings else None
         allowed = is_true(own) if own is not None else result.ground.unclean
         if allowed is None:
             result.leave_open(UNCLEAN_ELECTION, tp, f"{change}, and nothing says whether it is allowed")

@@ -49,16 +49,18 @@ class Elections:
     """The leaders of a partition in the order of their epochs.
 
     unknown: why the metadata log does not tell all of them, "" = it does. losses: of power, of replicas.
-    minimum: the topic's min.insync.replicas, 1 where the metadata log does not have it. topics: how many
-    topics had the name, one after the other. removed: the last of them was deleted. in_sync: the in-sync
-    replicas at the end. states: the partition's states, each with its time (ms). offsets: of their records in
-    the metadata log. heard: how far each disk had that log. by_zookeeper: it is ZooKeeper's log that tells.
+    minimum: the topic's min.insync.replicas, 1 where the metadata log does not have it; least: the lowest
+    that it was. topics: how many topics had the name, one after the other. removed: the last of them was
+    deleted. in_sync: the in-sync replicas at the end. states: the partition's states, each with its time
+    (ms). offsets: of their records in the metadata log. heard: how far each disk had that log. by_zookeeper:
+    it is ZooKeeper's log that tells.
     """
 
     found: Sequence[Election] = field(default=())
     unknown: str = ""
     losses: Sequence[PowerLoss] = field(default=())
     minimum: int = 1
+    least: int = 1
     topics: int = 1
     removed: bool = False
     in_sync: frozenset[int] = frozenset()
@@ -212,6 +214,21 @@ class _StateSeen(NamedTuple):
     first: bool
 
 
+class _Minimums(NamedTuple):
+    """The topic's own min.insync.replicas, 1 where it has none: the last, the lowest."""
+
+    last: int
+    least: int
+
+    @classmethod
+    def of(cls, values: Sequence[tuple[int, int]], begun: int | None) -> "_Minimums":
+        """values: each with its place in the log. begun: where the partitions were made; a value that came
+        later was not in force before."""
+        from_the_begin = bool(values) and begun is not None and values[0][0] < begun
+        least = min(value for _, value in values) if from_the_begin else 1
+        return cls(values[-1][1] if values else 1, least)
+
+
 def elections(evidence: Evidence, tp: TopicPartition) -> Elections:
     """The leaders that the newest metadata log at the end of the run, or the log of ZooKeeper, gives to a
     partition."""
@@ -234,7 +251,7 @@ def elections(evidence: Evidence, tp: TopicPartition) -> Elections:
     return _made(
         looks,
         losses=losses_of(evidence, log, [one[:3] for one in looks]),
-        minimum=_minimum(log, tp.topic, ids),
+        minimums=_minimums(log, tp.topic, ids),
         topics=len(ids),
         removed=removed,
         heard=evidence.once(heard_of),
@@ -248,12 +265,13 @@ def _by_zookeeper(log: ZooKeeperLog, tp: TopicPartition, losses: Sequence[PowerL
     if tp not in log.states:
         return Elections(unknown=f"the log of ZooKeeper has no partition {tp}", losses=losses)
     looks = [_StateSeen(one.zxid, one.ms, one.state, first=at == 0) for at, one in enumerate(log.states[tp])]
-    minimum = log.settings.get(tp.topic, {}).get(MIN_ISR, "")
+    settings = log.settings.get(tp.topic, ())
+    values = [(zxid, _minimum(one.get(MIN_ISR))) for zxid, one in settings]
     replicas = {node for one in looks for node in one.state.replicas}
     return _made(
         looks,
         losses=[loss for loss in losses if loss.node in replicas],
-        minimum=int(minimum) if minimum.isdecimal() else 1,
+        minimums=_Minimums.of(values, looks[0].offset),
         topics=log.topics.get(tp.topic, 1),
         removed=tp.topic in log.removed,
         heard={},
@@ -264,7 +282,7 @@ def _by_zookeeper(log: ZooKeeperLog, tp: TopicPartition, losses: Sequence[PowerL
 def _made(
     looks: Sequence[_StateSeen],
     losses: Sequence[PowerLoss],
-    minimum: int,
+    minimums: _Minimums,
     topics: int,
     removed: bool,
     heard: Heard,
@@ -273,7 +291,8 @@ def _made(
     return Elections(
         found=_elected(looks),
         losses=losses,
-        minimum=minimum,
+        minimum=minimums.last,
+        least=minimums.least,
         topics=topics,
         removed=removed,
         in_sync=frozenset(looks[-1].state.isr if looks else ()),
@@ -284,18 +303,22 @@ def _made(
     )
 
 
-def _minimum(metadata: pa.Table, topic: str, ids: Sequence[str]) -> int:
-    """The topic's own min.insync.replicas, by a metadata log; 1 where it does not have it. ids: of all topics
-    that had the name, the last one's at the end: those before took their settings with them."""
+def _minimums(metadata: pa.Table, topic: str, ids: Sequence[str]) -> _Minimums:
+    """By a metadata log. ids: of all topics that had the name, the last one's at the end: those before took
+    their settings with them."""
     older = pc.is_in(metadata["topic_id"], pa.array(ids[:-1], pa.string()))
     removed = metadata.filter(pc.and_(older, pc.equal(metadata["name"], "RemoveTopicRecord")))
     since = pc.max(removed["offset"]).as_py() or 0
     own = pc.and_(pc.equal(metadata["name"], "ConfigRecord"), pc.greater_equal(metadata["offset"], since))
     configs = metadata.filter(own)
-    found = [one for row in rows(configs) if isinstance(one := record(row, {}), Config)]
-    values = [one.value for one in found if (one.topic, one.name) == (topic, MIN_ISR)]
-    last = (values[-1] if values else None) or ""
-    return int(last) if last.isdecimal() else 1
+    found = [(row.offset, one) for row in rows(configs) if isinstance(one := record(row, {}), Config)]
+    values = [(at, _minimum(one.value)) for at, one in found if (one.topic, one.name) == (topic, MIN_ISR)]
+    made = pc.and_(pc.equal(metadata["topic_id"], ids[-1]), pc.equal(metadata["name"], "PartitionRecord"))
+    return _Minimums.of(values, pc.min(metadata.filter(made)["offset"]).as_py())
+
+
+def _minimum(text: str | None) -> int:
+    return int(text) if text and text.isdecimal() else 1
 
 
 def partition_count(evidence: Evidence, topic: str) -> int:

@@ -33,6 +33,7 @@ from history.unit_files import read_columns
 EPOCHS_GIVEN: Final = "epochs-given"
 COMMITTED_KEPT: Final = "committed-kept"
 ACKNOWLEDGED: Final = "acknowledged-held"
+IN_SYNC: Final = "acknowledged-in-sync"
 CONSUMED: Final = "consumed-kept"
 NAMESAKES: Final = "several topics had this name, one after the other"
 
@@ -52,6 +53,12 @@ RULES: Final = {
         " the producer that sent it.",
         "KIP-101, KIP-966; producer setting acks",
         "lost-write",
+    ),
+    IN_SYNC: Rule(
+        "A record that was acknowledged with acks=all stands in the log under a leader epoch in which its"
+        " leader had, by then, as many replicas in sync as the topic's min.insync.replicas asks for (the"
+        " lowest value that it had).",
+        "Partition.appendRecordsToLeader; topic setting min.insync.replicas",
     ),
     CONSUMED: Rule(
         "What a group has read, by the offsets that it committed, is in the leader's log at the end: the"
@@ -190,6 +197,37 @@ class _Lineage:
             made_ns, made_ms = int(sent["invoke_ns"][row]), int(sent["invoke_ms"][row])
             doubt = self.times.own if by_broker[row] else ""
             self._lost(ACKNOWLEDGED, int(offset[row]), [main], text, -1, made_ms, made_ns, doubt=doubt)
+
+        self._in_sync(main, sent, here, kept & held)
+
+    def _in_sync(self, main: ReplicaLog, sent: dict[str, Array], here: Array, held: Array) -> None:
+        """Acknowledged records that a log holds, by the in-sync sets of their epochs. here: their batches.
+        Within an epoch a leader may not have heard yet of a smaller set: its first one counts on."""
+        elected = self.elections
+        if elected.unknown or elected.topics > 1 or not held.any():
+            return
+        epochs = main.whole["leader_epoch"][here]
+        enough: dict[int, float] = {}
+        for ms, state in elected.states:
+            few = len(state.isr) < min(elected.least, len(state.replicas))
+            first = enough.get(state.leader_epoch, inf)
+            enough[state.leader_epoch] = first if few else min(first, ms)
+        known = held & np.isin(epochs, np.array([*enough], np.int64))
+        self.result.asked[IN_SYNC] += int(known.sum())
+        if elected.least <= 1:
+            return  # a leader is in sync
+        since = np.full(len(epochs), -inf)
+        for epoch, since_ms in enough.items():
+            since[epochs == epoch] = since_ms
+        wrong = known & (np.isinf(since) & (since > 0) | (since > sent["ack_ms"] + self.times.nodes_ms))
+        for row in np.flatnonzero(wrong).tolist():
+            text = (
+                f"process {sent['process'][row]} sent a record that was acknowledged at"
+                f" {sent['ack_ms'][row]} ms, and {main.where()} has {main.batch(int(here[row]))}; in leader"
+                f" epoch {epochs[row]} there had not been {elected.least} replicas in sync by then"
+            )
+            made_ns, made_ms = int(sent["invoke_ns"][row]), int(sent["invoke_ms"][row])
+            self._lost(IN_SYNC, int(sent["offset"][row]), [main], text, -1, made_ms, made_ns)
 
     def consumed(self, main: ReplicaLog, positions: pa.Table, begun_ms: Mapping[str, float]) -> None:
         """Where groups have read to. begun_ms: when the first member of a group began."""

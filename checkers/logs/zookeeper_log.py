@@ -72,16 +72,17 @@ class ZooKeeperLog:
     """By the log of one node of ZooKeeper.
 
     states: of the newest topic of each name. topics: how many had it, one after the other. removed: names
-    whose newest topic is gone. settings: of topics. brokers, controllers: who was registered, and who was the
-    controller. unread: partitions with a state that cannot be read. epochs: zxid, time, session and value of
-    each write of the controller epoch. end_ms: of the last change.
+    whose newest topic is gone. settings: of the newest topic of a name, each with its zxid; the last ones are
+    in force. brokers, controllers: who was registered, and who was the controller. unread: partitions with a
+    state that cannot be read. epochs: zxid, time, session and value of each write of the controller epoch.
+    end_ms: of the last change.
     """
 
     states: dict[TopicPartition, list[StateZnode]] = field(default_factory=dict)
     topics: dict[str, int] = field(default_factory=dict)
     removed: set[str] = field(default_factory=set)
     unread: set[TopicPartition] = field(default_factory=set)
-    settings: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    settings: dict[str, list[tuple[int, Mapping[str, str]]]] = field(default_factory=dict)
     creations: list[TopicZnode] = field(default_factory=list)
     brokers: list[EphemeralZnode] = field(default_factory=list)
     controllers: list[EphemeralZnode] = field(default_factory=list)
@@ -155,7 +156,11 @@ class _Replay:
                 self._found.epochs.append((row["zxid"], row["ms"], row["session"], int(row["data"])))
             case ["config", "topics", topic]:
                 values = _json(row).get("config")
-                self._found.settings[topic] = values if isinstance(values, dict) else {}
+                if row["op"] == "delete":  # with its topic
+                    self._found.settings.pop(topic, None)
+                else:
+                    found = values if isinstance(values, dict) else {}
+                    self._found.settings.setdefault(topic, []).append((row["zxid"], found))
             case ["isr_change_notification", _] if row["op"] == "create":
                 self._found.notices.append(
                     IsrNotice(row["zxid"], row["ms"], row["session"], frozenset(_named(_json(row))))

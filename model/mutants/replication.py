@@ -61,7 +61,7 @@ REPLICATION: Final[Areas] = {
         "min-isr-ignored": Mutant(
             wrong="acks=all is served with fewer in-sync replicas than the minimum",
             right="NOT_ENOUGH_REPLICAS: what one replica has alone is lost with it",
-            anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
+            anomalies=("lost-write", "torn-txn", "inconsistent-offsets", "model-violation"),
             hunt=HuntingGround(
                 ("queue", "send-modes"),
                 ("partition:isolate@random,kill:one@leader", "pause:long@random,kill:one@leader"),

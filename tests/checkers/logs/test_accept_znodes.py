@@ -190,6 +190,28 @@ def test_a_loss_of_power_takes_what_too_few_others_have(minimum: str, lost: bool
     assert bool(found.may_lose()) is lost
 
 
+def test_the_lowest_minimum_is_that_since_the_partitions_were_made() -> None:
+    """What was set later was not in force before; the settings of a topic go with it."""
+
+    def least(rows: Rows) -> tuple[int, int]:
+        found = elections(Evidence(tables({"znodes": rows})), TP)
+        return found.minimum, found.least
+
+    def minimum(zxid: int, how: str, value: int) -> dict[str, Any]:
+        return change(zxid, SECOND, how, SETTINGS, {"config": {"min.insync.replicas": str(value)}})
+
+    rows = [row for row in log() if row["path"] != SETTINGS]
+    (made,) = [at for at, row in enumerate(rows) if (row["path"], row["op"]) == (TOPIC, "create")]
+    begun = [*rows[:made], minimum(7, "create", 3), *rows[made:]]
+    assert least(begun) == (3, 3)
+    assert least([*begun, minimum(201, "set", 2), minimum(202, "set", 4)]) == (4, 2)
+    assert least([*rows, minimum(201, "create", 3)]) == (3, 1)
+    gone = [change(201, SECOND, "delete", path, None) for path in (SETTINGS, STATE, TOPIC)]
+    again = [change(203, SECOND, "create", TOPIC, {"partitions": {"0": [2, 3]}})]
+    state_again = state(204, SECOND, 2, 0, [2], by=2) | {"op": "create"}
+    assert least([*begun, *gone, *again, state_again]) == (1, 1)
+
+
 def test_a_topic_that_is_made_again_has_a_new_life_in_the_log() -> None:
     first = {"leader": 2, "leader_epoch": 0, "isr": [2], "controller_epoch": 2}
     again = [

@@ -162,6 +162,60 @@ def test_messages_without_a_time_are_held_at_any_time(tmp_path: Path, lost: bool
     assert not found.doubts
 
 
+Changes = list[tuple[int, dict[str, Any]]]
+
+
+def with_minimum(made: Made, minimum: str, *more: tuple[int, dict[str, Any]], late: bool = False) -> Made:
+    """The topic has this min.insync.replicas from its begin on, or a later one. more: changes of the
+    partition, each with its second; node 2 leads from second 5 on."""
+    topic, first, elected = made["metadata"]
+    body = {"resourceType": 2, "resourceName": TP.topic, "name": "min.insync.replicas", "value": minimum}
+    config = {**dict.fromkeys(topic), **{k: topic[k] for k in PLACE}}
+    config |= {"name": "ConfigRecord", "body": json.dumps(body)}
+    first |= {"replicas": [1, 2, 3]}
+    changes = [(s, elected | {"leader": None} | row) for s, row in more]
+    order = [(0, topic), (0, first), (0, config)] if late else [(0, topic), (0, config), (0, first)]
+    made["metadata"] = [
+        row | {"offset": number, "timestamp": BEGAN_MS + s * 1000}
+        for number, (s, row) in enumerate([*order, (5, elected), *changes])
+    ]
+    return made
+
+
+@pytest.mark.parametrize(
+    ("minimum", "more", "late", "early"),
+    [
+        ("2", [], False, [6, 8]),
+        ("3", [], False, [0, 4, 6, 8]),
+        ("1", [], False, []),
+        ("2", [], True, []),  # before, the brokers' own may have been in force
+        ("2", [(7, {"isr": [2, 3]})], False, [6]),
+        ("2", [(7, {"isr": [2, 3]}), (7, {"isr": [2]})], False, [6]),  # it may not have heard of the second
+        ("2", [(60, {"isr": [2, 3]})], False, [6, 8]),
+    ],
+)
+def test_a_record_acknowledged_where_too_few_had_been_in_sync(
+    tmp_path: Path, minimum: str, more: Changes, late: bool, early: list[int]
+) -> None:
+    made = with_minimum(clean(), minimum, *more, late=late)
+    found = of_all(CHECKS, Evidence(tables(made)), sent(tmp_path / "all", 0, 4, 6, 8))
+    assert places(found) == [("acknowledged-in-sync", offset) for offset in early]
+    assert not found.doubts
+    assert found.asked["acknowledged-in-sync"] == 4
+    found = of_all(CHECKS, Evidence(tables(made)), sent(tmp_path / "one", 0, 4, 6, 8, acks=1))
+    assert not found.in_logs
+    assert not found.asked["acknowledged-in-sync"]
+
+
+def test_where_records_may_be_lost_it_may_be_another_record(tmp_path: Path) -> None:
+    """Brokers that lost their power may have lost the acknowledged one, and another one took its place."""
+    made = with_minimum(clean(), "2")
+    made["takes"] += [{"take": 0, "node": node, "at_ns": 1, "why": LOST_POWER} for node in (1, 2)]
+    found = of_all(CHECKS, Evidence(tables(made)), sent(tmp_path, 8))
+    assert not found.in_logs
+    assert [doubt.check for doubt in found.doubts] == ["acknowledged-in-sync"]
+
+
 def test_a_log_that_is_damaged_from_its_first_batch_on_is_not_compared() -> None:
     """The audit speaks of the damage."""
     made = clean()
