@@ -25,7 +25,7 @@ from tests.histories.folders import check_run, write_run
 from workloads.registry import WORKLOADS, workload_of
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_a_workload_and_a_nemesis_run_once_they_are_registered(monkeypatch: pytest.MonkeyPatch) -> None:
     workload = workload_of(example("workloads/pairs.py"))
     assert workload.name == "pairs"

@@ -22,7 +22,7 @@ from tests.adversary.runs import recorded
 CHUNK = 150
 
 
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(48)
 @pytest.mark.parametrize("chunk", range(12))
 def test_checker_and_judge_agree_on_recorded_runs(chunk: int) -> None:
     result = campaign(chunk * CHUNK, CHUNK, portable=False, shown=2)
@@ -30,7 +30,7 @@ def test_checker_and_judge_agree_on_recorded_runs(chunk: int) -> None:
     assert result.wrong == {}
 
 
-@pytest.mark.sampled(19)
+@pytest.mark.sampled(30)
 @pytest.mark.parametrize("chunk", range(12))
 def test_checker_and_judge_agree_on_portable_histories(chunk: int) -> None:
     result = campaign(chunk * CHUNK, CHUNK, portable=True, shown=2)
@@ -38,7 +38,7 @@ def test_checker_and_judge_agree_on_portable_histories(chunk: int) -> None:
     assert result.wrong == {}
 
 
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(48)
 def test_the_runs_show_every_class_verdict_and_bug() -> None:
     made = [recorded(seed) for seed in range(900)]
     said = [judge(each) for each in made]

@@ -48,14 +48,14 @@ def difference(seed: int) -> str:
     return "" if fast == slow else f"seed {seed}: {only}"
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(13)
 @pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
 def test_kernel_and_oracle_agree_about_applications(first: int) -> None:
     wrong = [found for seed in range(first, first + CHUNK) if (found := difference(seed))]
     assert wrong == []
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(16)
 def test_each_wrong_is_found_often_and_a_right_application_is_clean() -> None:
     counts: Counter[str] = Counter()
     for seed in range(300):

@@ -67,7 +67,7 @@ def test_a_record_that_no_journal_lost_is_a_phantom(
     assert verdict.exit_code == 1
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 def test_a_run_whose_newest_lines_are_gone_is_unknown_and_not_invalid(tmp_path: Path) -> None:
     """As after a loss of power: events and journals end at different moments."""
     settings = {"sut": "simulated", "seed": 5, "duration_s": 5, "rate": 40, "nemesis": "none"}

@@ -316,7 +316,7 @@ def simulated(results: Path, **settings: object) -> Run:
     return record(run_config(base | settings), results=results, display=silent()).run
 
 
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(48)
 @pytest.mark.parametrize("workload", ["queue", "groups", "transactions", "copier"])
 def test_a_journal_that_is_cut_or_gone_makes_a_run_unknown_and_never_invalid(
     tmp_path: Path, workload: str
@@ -342,7 +342,7 @@ def test_a_journal_that_is_cut_or_gone_makes_a_run_unknown_and_never_invalid(
         path.write_bytes(whole)
 
 
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(48)
 def test_a_run_in_which_clients_are_killed_stays_valid(tmp_path: Path) -> None:
     run = simulated(tmp_path, workload="copier", nemesis="client:crash", duration_s=25)
     verdict = check(run, engine="process").verdict

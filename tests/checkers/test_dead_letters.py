@@ -360,14 +360,14 @@ def of_random_group(seed: int) -> set[str]:
     return agree(group.built, events, group.config())
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
 def test_kernel_and_oracle_agree_on_random_letters(first: int) -> None:
     for seed in range(first, first + CHUNK):
         of_random_group(seed)
 
 
-@pytest.mark.sampled(20)
+@pytest.mark.sampled(32)
 def test_random_letters_show_every_class() -> None:
     found: set[str] = set()
     for seed in range(60):

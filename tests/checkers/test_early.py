@@ -89,7 +89,7 @@ def assert_final(early: History, last: dict[Identity, Kind]) -> Counter[str]:
     return Counter(str(one.identity[0]) for one in found)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 def test_findings_of_every_prefix_are_findings_of_the_whole() -> None:
     seen: Counter[str] = Counter()
     for seed in range(SEEDS):
@@ -103,7 +103,7 @@ def test_findings_of_every_prefix_are_findings_of_the_whole() -> None:
     assert {DUPLICATE, ABORTED, INCONSISTENT, INVERSION, BACK, TWICE, ZOMBIE} <= set(seen)
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(11)
 @pytest.mark.parametrize("name", MUTANTS)
 def test_journals_that_end_at_different_times_are_a_prefix_too(name: str) -> None:
     """A planted bug is found before the end of the run, and nothing else ever is."""
@@ -192,7 +192,7 @@ def test_a_finding_keeps_its_identity_when_its_topic_is_deleted_and_that_of_the_
     assert [len(some) for some in found] == [1, 2, 3]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_a_recording_is_read_while_it_grows(tmp_path: Path) -> None:
     """Of what is appended after the sizes were noted, only what was sent counts."""
     run = Run(tmp_path)

@@ -29,7 +29,7 @@ class AccumulatorServer(TCPServer):
     """As PySpark 4.0 names what later ones have two of."""
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 def test_any_pyspark_4_is_asked_for_a_session(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -80,7 +80,7 @@ def test_spark_judges_a_run_folder_unless_the_user_says_otherwise(
     assert (result.spark_failed, result.verdict.engine) == (why, "this process")
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(19)
 @pytest.mark.usefixtures("refused")
 def test_the_engine_that_judges_seals(tmp_path: Path) -> None:
     run = unsealed(tmp_path, "groups")
@@ -124,7 +124,7 @@ def test_tables_are_judged_by_who_reaches_their_files(monkeypatch: pytest.Monkey
     assert found.counts == check({name: tables[name] for name in TABLES}, engine="process").counts
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.usefixtures("refused")
 def test_a_cluster_that_cannot_be_used_judges_nothing(tmp_path: Path) -> None:
     run = unsealed(tmp_path, "groups")

@@ -40,7 +40,7 @@ def by_kernels(story: Story) -> tuple[set[Key], set[str]]:
     return found, undecided(tally)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
 def test_the_oracle_finds_what_the_case_says(story: Story) -> None:
     tables = story.tables()
@@ -198,7 +198,7 @@ def _with_company(story: Story) -> set[Key]:
     return story.findings()
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("vary", [_with_gaps, _renamed, _with_company])
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
 def test_what_does_not_matter_changes_nothing(story: Story, vary: Callable[[Story], set[Key]]) -> None:

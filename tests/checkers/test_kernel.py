@@ -68,7 +68,7 @@ def spread_key(key: tuple[str | int, ...], factor: int) -> tuple[str | int, ...]
     return tuple(int(part) * factor if n == at else part for n, part in enumerate(key))
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("factor", [3, 10**9])
 @pytest.mark.parametrize("seed", range(40))
 def test_gaps_between_offsets_change_nothing(seed: int, factor: int) -> None:
@@ -120,7 +120,7 @@ def lossy(records: int) -> Built:
     return built
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 def test_a_variant_does_not_crowd_out_another() -> None:
     """More records than are kept were given up and overtaken, then one that had been acknowledged."""
     last = CAP + 36
@@ -386,7 +386,7 @@ def test_runs_stand_for_their_offsets(offsets: list[int]) -> None:
     assert (np.diff(found.T.ravel()) > 0).all()
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("seed", [n for n in range(30) if n % 3])
 def test_a_sealed_history_is_checked_like_one_in_memory(tmp_path: Path, seed: int) -> None:
     """Files are read with the columns that kernels need: those of copies only where there may be some."""

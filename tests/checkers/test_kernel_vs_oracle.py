@@ -80,7 +80,7 @@ def difference(seed: int) -> str:
     )
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(11)
 @pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
 def test_kernel_and_oracle_agree_on_damaged_histories(first: int) -> None:
     wrong = [found for seed in range(first, first + CHUNK) if (found := difference(seed))]
@@ -91,7 +91,7 @@ def test_an_op_whose_edges_all_lead_elsewhere_is_of_the_circle_that_real_time_cl
     assert difference(20595) == ""
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(("module", "name"), [(cycles, "BATCH_OPS"), (dependencies, "GRAPH_OPS")])
 def test_windows_that_are_searched_for_cycles_one_by_one_give_the_same(
     monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str
@@ -109,7 +109,7 @@ def test_windows_that_are_searched_for_cycles_one_by_one_give_the_same(
     assert any(several)
 
 
-@pytest.mark.sampled(15)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("portable", [False, True])
 def test_nothing_forbidden_is_found_in_what_a_correct_cluster_did(portable: bool) -> None:
     for seed in range(10_000, 10_060):
@@ -123,7 +123,7 @@ def test_nothing_forbidden_is_found_in_what_a_correct_cluster_did(portable: bool
             assert name in NOTES | ({"unseen", "torn-txn"} if portable else set()), (seed, name)
 
 
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(48)
 def test_every_class_occurs_often_enough_for_the_comparison_to_mean_something() -> None:
     counts: Counter[str] = Counter()
     for seed in range(200):
@@ -141,7 +141,7 @@ def test_every_class_occurs_often_enough_for_the_comparison_to_mean_something() 
     assert rare == {}
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_every_variant_that_decides_what_is_allowed_occurs() -> None:
     seen: Counter[tuple[str, str]] = Counter()
     for seed in range(300):
@@ -160,7 +160,7 @@ def test_every_variant_that_decides_what_is_allowed_occurs() -> None:
     assert {each: number for each, number in rare.items() if number < 3} == {}
 
 
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(48)
 def test_every_excuse_of_every_class_occurs_and_so_does_its_want() -> None:
     seen: Counter[tuple[str, bool]] = Counter()
     variants: Counter[tuple[str, str]] = Counter()
@@ -185,7 +185,7 @@ def test_every_excuse_of_every_class_occurs_and_so_does_its_want() -> None:
     assert {each for each in promises if not variants[each]} == set()
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 def test_every_kind_of_damage_changes_some_history() -> None:
     seen: set[str] = set()
     for seed in range(200):

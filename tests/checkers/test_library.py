@@ -70,7 +70,7 @@ def test_a_folder_is_judged_without_a_word_and_without_a_new_file(
     assert json.loads(run.verdict.read_text())["summary"] == result.verdict.summary
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_tables_say_what_their_folder_says(run: Run) -> None:
     given = {}
     for name, table in tables().items():
@@ -81,7 +81,7 @@ def test_tables_say_what_their_folder_says(run: Run) -> None:
     assert said(check(given, **GIVEN, engine="process")) == said(check(run, engine="process"))
 
 
-@pytest.mark.sampled(21)
+@pytest.mark.sampled(34)
 @pytest.mark.spark
 def test_data_frames_say_what_their_folder_says(run: Run) -> None:
     with spark("local[2]") as session:
@@ -229,7 +229,7 @@ def test_the_package_for_other_programs_has_the_same_function() -> None:
     assert inquest.record_lines is record_lines
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 @pytest.mark.spark
 def test_the_examples_of_the_page_run_and_agree(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(run.folder.parents[1])
@@ -253,7 +253,7 @@ def cells() -> list[dict[str, Any]]:
     return [cell for cell in book["cells"] if cell["cell_type"] == "code"]
 
 
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(48)
 @pytest.mark.spark
 def test_the_cells_of_the_notebook_run_on_any_run(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     check_run(run)

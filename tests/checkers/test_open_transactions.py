@@ -35,7 +35,7 @@ def shown_by_views(history: History) -> set[int]:
     return found
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(11)
 @pytest.mark.parametrize("repeats", [False, True])
 def test_a_few_rows_show_what_all_rows_show(
     sealed: list[History], monkeypatch: pytest.MonkeyPatch, repeats: bool
@@ -68,7 +68,7 @@ def test_which_ops_sent_one_value(values: list[int], told: str) -> None:
     assert bool(text) is bool(told)
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(11)
 def test_values_that_are_sent_twice_prove_nothing(
     sealed: list[History], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -90,7 +90,7 @@ def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
         check_run(Run(tmp_path / "nothing"))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_every_table_is_verified(tmp_path: Path) -> None:
     for table in TABLES:
         run = write_run(tmp_path / table, random_history(1)[0].tables())

@@ -247,7 +247,7 @@ def found_by_both(group: Group, events: list[Event]) -> set[str]:
     return {str(key[0]) for key in fast}
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
 def test_kernel_and_oracle_agree_on_groups_that_go_wrong(first: int) -> None:
     for seed in range(first, first + CHUNK):
@@ -255,7 +255,7 @@ def test_kernel_and_oracle_agree_on_groups_that_go_wrong(first: int) -> None:
         found_by_both(group, group.events(faults=seed % 3))
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
 def test_a_correct_group_shows_nothing_with_faults_or_without(first: int) -> None:
     for seed in range(10_000 + first, 10_000 + first + CHUNK):
@@ -263,7 +263,7 @@ def test_a_correct_group_shows_nothing_with_faults_or_without(first: int) -> Non
         assert found_by_both(group, group.events(faults=seed % 3)) == set(), seed
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("wrong", WRONG)
 def test_each_planted_fault_of_a_group_is_found_as_what_it_is(wrong: str) -> None:
     counts: Counter[str] = Counter()

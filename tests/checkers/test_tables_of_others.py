@@ -139,7 +139,7 @@ CASES = [
 ]
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize(("table", "column", "value", "said"), CASES, ids=lambda case: str(case)[:40])
 def test_a_value_that_no_recording_holds_is_refused(
     run: Run, table: str, column: str, value: int, said: str
@@ -167,7 +167,7 @@ def test_rows_in_another_order_are_refused(run: Run, table: str) -> None:
     refused(run, table, ", ".join(ORDER[table][1:]))
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("table", CLUSTERED)
 def test_a_footer_without_statistics_hides_nothing(run: Run, table: str) -> None:
     changed(run, table, lambda rows: rows, statistics=False)
@@ -193,7 +193,7 @@ def test_a_unit_that_is_gone_with_its_name_is_refused(run: Run) -> None:
     refused(run, "names.json", "where the ops say that there are")
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize(
     ("table", "column", "value"),
     [
@@ -210,6 +210,6 @@ def test_what_a_recording_may_hold_is_judged(run: Run, table: str, column: str, 
     assert check(run, engine="process").verdict.valid is not None
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 def test_the_undamaged_run_is_valid(made: Run) -> None:
     assert check(made, engine="process").verdict.valid is True

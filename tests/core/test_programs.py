@@ -65,7 +65,7 @@ def test_an_installation_is_not_put_before_the_standard_library(monkeypatch: pyt
     assert environment()["PYTHONPATH"] == "/own"
 
 
-@pytest.mark.sampled(15)
+@pytest.mark.sampled(24)
 def test_no_command_is_written_out_anywhere_else() -> None:
     """Every child process of Python goes through `program`."""
     found = [

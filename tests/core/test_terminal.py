@@ -75,7 +75,7 @@ def test_the_display_of_a_run_is_printable(capsys: pytest.CaptureFixture[str], t
     assert "\x1b]" not in err
 
 
-@pytest.mark.sampled(15)
+@pytest.mark.sampled(24)
 def test_nothing_else_writes_to_a_terminal() -> None:
     found = set()
     for room in ROOMS:

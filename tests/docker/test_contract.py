@@ -12,7 +12,7 @@ OF_REPLICAS = ("fetch-after-produce", "fetch-in-purgatory", "second-fetch-round"
 SCENARIOS = ("sequences", "five-batches", "isolation", "zombie-producer", "late-end-refused", "join-group")
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 def test_the_model_answers_as_a_broker_does(tmp_path: Path) -> None:
     compared = compare(
         KAFKA_VERSION,
@@ -40,7 +40,7 @@ def test_the_model_answers_as_a_broker_does(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 def test_replicas_of_real_brokers_go_through_a_story_message_by_message(tmp_path: Path) -> None:
     """Fetches, their answers, AlterPartition and metadata wait in the proxies between nodes for its steps."""
     compared = compare(

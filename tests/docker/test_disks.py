@@ -25,7 +25,7 @@ def write(cluster: KafkaCluster) -> None:
     assert producer.flush(60) == 0
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(16)
 def test_a_leader_without_space_ends_and_comes_back_with_what_it_had(tmp_path: Path) -> None:
     config = run_config({"seed": 1, "disk_mb": 96})
     cluster = cast("KafkaCluster", kafka_cluster(config, tmp_path / f"disks-{time.time_ns()}"))

@@ -68,7 +68,7 @@ def recorded(tmp_path: Path, phase: Phase, act: Callable[[Container], None]) -> 
         (Phase.FAULTS, take_disk_away, 1, "node 2 ended on its own with exit code 1; its last "),
     ],
 )
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(14)
 def test_a_broker_that_ends_is_in_the_first_lines_and_the_exit_code(
     tmp_path: Path, phase: Phase, act: Callable[[Container], None], code: int, told: str
 ) -> None:

@@ -167,7 +167,7 @@ def written(cluster: ContainerCluster) -> None:
     assert producer.flush(30) == 0
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(16)
 def test_a_broker_loses_one_of_two_directories_and_has_both_read_again(tmp_path: Path) -> None:
     """It goes on with the other one; others lead what was there. Each replica is read once."""
     config = run_config({"seed": 1, "log_dirs": 2})
@@ -214,7 +214,7 @@ def test_a_broker_loses_one_of_two_directories_and_has_both_read_again(tmp_path:
         assert (number > 2) or copies[0]
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(11)
 def test_takes_at_a_kill_and_at_the_end(tmp_path: Path) -> None:
     """Nodes that were killed are taken before they start again, others at the end alone; of one that is down
     by then a second row says how it ended."""

@@ -239,7 +239,7 @@ def clients_and_harness_authenticate_and_no_file_has_a_secret(theirs: Theirs, tm
     assert "SASL_AUTHENTICATION_FAILED" in said
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(16)
 def test_a_container_that_ends_unasked_is_seen(theirs: Theirs) -> None:
     ends = DockerEnds(theirs.names)
     try:
@@ -287,7 +287,7 @@ RUNS = (
 )
 
 
-@pytest.mark.sampled(18)
+@pytest.mark.sampled(29)
 @pytest.mark.parametrize("shows", RUNS)
 def test_a_run_on_their_cluster(
     theirs: Theirs, tmp_path: Path, shows: Callable[[Theirs, Path], None]

@@ -70,7 +70,7 @@ def test_an_end_from_outside_is_seen_once_and_no_new_start_hides_it(cluster: Con
     whole(cluster)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_a_killed_leader_is_replaced_and_comes_back_with_its_data(cluster: ContainerCluster) -> None:
     victim = leader(cluster)
     address = cluster.addresses[victim]
@@ -95,7 +95,7 @@ def why_not_elected(cluster: ContainerCluster) -> str:
     return str(raised.value)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_a_leader_that_is_shut_down_hands_over_in_order(cluster: ContainerCluster, tmp_path: Path) -> None:
     victim = run_blocking(cluster.replicas())[TP][0]
     run_blocking(cluster.elect_preferred([TP]))
@@ -183,7 +183,7 @@ def test_an_open_transaction_is_shown_with_who_answers_for_it(cluster: Container
     run_blocking(cluster.resume(cluster.brokers))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_killing_all_at_once_loses_no_topic_and_swaps_no_address(cluster: ContainerCluster) -> None:
     before = set(run_blocking(cluster.roles()).leaders)
     run_blocking(cluster.kill(cluster.nodes))
@@ -198,7 +198,7 @@ def test_killing_all_at_once_loses_no_topic_and_swaps_no_address(cluster: Contai
         assert network["IPAddress"] == address
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_a_leader_without_power_comes_back_short_and_loses_nothing(
     cluster: ContainerCluster, tmp_path: Path
 ) -> None:
@@ -236,7 +236,7 @@ def test_the_controller_by_describe_quorum_moves_when_it_dies(cluster: Container
     assert roles.controller in roles.answering
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_a_paused_leader_is_replaced_and_thawed_again(cluster: ContainerCluster) -> None:
     victim = leader(cluster)
     run_blocking(cluster.pause([victim]))
@@ -260,7 +260,7 @@ def test_a_paused_node_can_be_killed_and_a_dead_one_not_paused(cluster: Containe
     run_blocking(cluster.revive([2]))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("directions", [(IN, OUT), (IN,), (OUT,)], ids=["both", "in", "out"])
 def test_an_isolated_leader_is_replaced_and_outvoted(
     cluster: ContainerCluster, directions: tuple[Direction, ...]
@@ -329,7 +329,7 @@ def test_established_connections_live_while_no_new_one_can_be_made(cluster: Cont
     assert reaches(cluster, peer, node, 9094)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_cuts_are_in_force_again_after_a_restart(cluster: ContainerCluster) -> None:
     cuts = [Cut(node=1, direction=IN, peer=2), Cut(node=3, direction=OUT, peer=2)]
     run_blocking(cluster.cut(cuts[:1]))

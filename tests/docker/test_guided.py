@@ -33,7 +33,7 @@ def containers(run: str) -> int:
         client.close()
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(19)
 @pytest.mark.parametrize("end", [None, signal.SIGINT, signal.SIGKILL])
 def test_nothing_is_left_however_the_tests_end(tmp_path: Path, end: signal.Signals | None) -> None:
     what = "pass" if end is None else "import time; print('broken', flush=True); time.sleep(600)"

@@ -11,7 +11,7 @@ from core.systems import KAFKA_VERSION
 from harness.kafka.jars import jars
 from harness.modelled.real.cluster import ModelCluster
 
-pytestmark = pytest.mark.sampled(4, whole_file=True)
+pytestmark = pytest.mark.sampled(6, whole_file=True)
 
 CALL_S = 120.0
 LINES = [f"line {number}" for number in range(20)]

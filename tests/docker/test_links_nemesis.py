@@ -26,7 +26,7 @@ from tests.docker.conftest import roles_when, whole
 from tests.harness.brokers.expected_node import answers, one_way
 from tests.waiting import until
 
-pytestmark = pytest.mark.sampled(4, whole_file=True)
+pytestmark = pytest.mark.sampled(6, whole_file=True)
 
 TOPIC = "behind-proxies"
 TPS = tuple(TopicPartition(TOPIC, number) for number in range(3))

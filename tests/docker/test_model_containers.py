@@ -129,7 +129,7 @@ def delays_markers(cluster: ContainerCluster) -> None:
     assert {one.error for one in seen("answered")} == {0}
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 def test_faults_of_containers_hit_the_models_brokers_and_evidence_shows_it(
     cluster: ContainerCluster, tmp_path: Path
 ) -> None:

@@ -21,7 +21,7 @@ def voters(cluster: KafkaCluster) -> set[tuple[int, ...]]:
     return {tuple(sorted(int(one.replica_id) for one in it.current_voters)) for it in answers.values()}
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 def test_the_controller_votes_no_more_and_then_again(tmp_path: Path) -> None:
     """Another one is elected; its process runs on; both requests may be repeated, also at once."""
     config = run_config({"seed": 1, "quorum": "dynamic"})

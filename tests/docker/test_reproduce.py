@@ -72,7 +72,7 @@ def performed(
     return dict(zip(sides, runs, strict=True))
 
 
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(38)
 @pytest.mark.parametrize(("name", "good", "shows"), SIDES)
 def test_each_side_shows_what_it_says_and_logs_alone_show_most(
     performed: dict[tuple[str, bool], ScheduleRun], name: str, good: bool, shows: Shows
@@ -172,7 +172,7 @@ OWN = (
 )
 
 
-@pytest.mark.sampled(26)
+@pytest.mark.sampled(42)
 @pytest.mark.parametrize("shows", OWN)
 def test_on_a_cluster_of_its_own(tmp_path: Path, shows: Callable[[Path], None]) -> None:
     shows(tmp_path)

@@ -22,7 +22,7 @@ from harness.containers.cluster import ContainerCluster
 from harness.kafka.system import kafka_cluster
 from tests.docker.conftest import keep_logs
 
-pytestmark = pytest.mark.sampled(4, whole_file=True)
+pytestmark = pytest.mark.sampled(6, whole_file=True)
 
 USER, PASSWORD = "alice", "open sesame"
 

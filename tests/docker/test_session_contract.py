@@ -25,7 +25,7 @@ from tests.contract.session_contract_test import (
 )
 from tests.contract.session_contract_work_test import WorkContract
 
-pytestmark = pytest.mark.sampled(4, whole_file=True)
+pytestmark = pytest.mark.sampled(6, whole_file=True)
 
 
 @pytest.fixture

@@ -94,7 +94,7 @@ def listeners(cluster: ContainerCluster) -> set[Address]:
     return set(cluster.admin.addresses.values())
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_two_clusters_side_by_side_and_stop_leaves_nothing(cluster: ContainerCluster, folder: Path) -> None:
     second = kafka_cluster(one_broker(), folder)
     try:
@@ -110,7 +110,7 @@ def test_two_clusters_side_by_side_and_stop_leaves_nothing(cluster: ContainerClu
     assert len(engine.leftovers(cluster.run)) == 4
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_an_isolated_controller_is_a_node_that_faults_can_hit(folder: Path) -> None:
     cluster = kafka_cluster(one_broker(controllers=1), folder)
     try:

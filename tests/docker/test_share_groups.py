@@ -14,7 +14,7 @@ from harness.clients.librdkafka.session import KafkaSession
 from harness.containers.cluster import ContainerCluster
 from tests.waiting import until
 
-pytestmark = pytest.mark.sampled(4, whole_file=True)
+pytestmark = pytest.mark.sampled(6, whole_file=True)
 
 TOPIC, GROUP = "shared-out", "share-docker"
 TP = TopicPartition(TOPIC, 0)

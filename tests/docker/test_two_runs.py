@@ -86,7 +86,7 @@ def states() -> dict[str, State]:
         client.close()
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 def test_two_users_keep_apart_also_while_brokers_are_down_and_what_a_killed_one_left_is_removed(
     mine: ContainerCluster, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

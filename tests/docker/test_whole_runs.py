@@ -89,7 +89,7 @@ def ended(results: Path, case: Case) -> Ended:
         command.end()
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(19)
 @pytest.mark.parametrize("name", CASES)
 def test_a_run_ends_as_it_should(tmp_path: Path, name: str) -> None:
     """The command says, and leaves behind, what its case says."""

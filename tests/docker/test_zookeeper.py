@@ -17,7 +17,7 @@ from tests.docker.conftest import roles_when, whole
 TP = TopicPartition("t", 0)
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("version", ["0.11.0.3", "2.8.2"])
 def test_a_controller_that_dies_is_followed_and_zookeeper_may_die_too(tmp_path: Path, version: str) -> None:
     run = Run(tmp_path / f"docker-tests-{time.time_ns()}")

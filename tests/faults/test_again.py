@@ -32,7 +32,7 @@ def folders(results: Path) -> list[Run]:
     return [Run(path) for path in results.glob("2*")]
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(14)
 def test_a_schedule_by_hand_is_executed_and_repeated(tmp_path: Path) -> None:
     ended = inquest(*scheduled(tmp_path / "first"))
     assert ended.code == 1, ended
@@ -69,7 +69,7 @@ def test_a_schedule_by_hand_is_executed_and_repeated(tmp_path: Path) -> None:
     assert f"inquest recording replay {smallest.folder}" in small.out
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(14)
 def test_a_run_without_a_finding_is_not_shrunk(tmp_path: Path) -> None:
     assert inquest(*arguments(tmp_path)).code == 0
     run = the_run(tmp_path)

@@ -13,7 +13,7 @@ from tests.waiting import until
 pytestmark = pytest.mark.faults
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 def test_a_cluster_that_never_comes_up(tmp_path: Path) -> None:
     start = 'broker_settings={"memory.start":"fail"}'
     ended = inquest(*arguments(tmp_path, "--set", start))
@@ -24,7 +24,7 @@ def test_a_cluster_that_never_comes_up(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 def test_a_setting_that_the_client_refuses_ends_the_run_with_one_line(tmp_path: Path) -> None:
     results = tmp_path / "results"
     refused = 'client_settings={"producer.linger.mss":"1"}'

@@ -62,7 +62,7 @@ def open_op(lines: list[j.Line]) -> list[j.Line]:
     return lines[starts[-1] :]
 
 
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(48)
 @pytest.mark.parametrize(
     ("workload", "kind", "codes"),
     [
@@ -124,7 +124,7 @@ def _died_where_meant(kind: str, died: list[j.Line]) -> None:
         assert isinstance(rest[-1], j.OffsetsCommitted)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 def test_a_paused_client_goes_on(tmp_path: Path) -> None:
     words = ["--workload", "transactions", "--nemesis", "client:pause"]
     shorter = ["--duration", "5", "--set", "transaction_timeout_s=1"]
@@ -142,7 +142,7 @@ def test_a_paused_client_goes_on(tmp_path: Path) -> None:
     assert [ns for ns in times if ns > heal.begin_ns]
 
 
-@pytest.mark.sampled(22)
+@pytest.mark.sampled(35)
 def test_nobody_is_left_when_the_harness_is_killed_while_a_client_stands_still(tmp_path: Path) -> None:
     words = ["--nemesis", "client:pause", "--duration", "60"]
     command = Inquest(*arguments(tmp_path, *words))
@@ -153,7 +153,7 @@ def test_nobody_is_left_when_the_harness_is_killed_while_a_client_stands_still(t
     until(lambda: not workers_of(tmp_path), "the end of all workers")
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("kind", ["crash", "pause"])
 def test_ctrl_c_starts_and_wakes_everybody_before_the_end(tmp_path: Path, kind: str) -> None:
     words = ["--nemesis", f"client:{kind}", "--duration", "60", "--set", "calm_s=0"]
@@ -170,7 +170,7 @@ def test_ctrl_c_starts_and_wakes_everybody_before_the_end(tmp_path: Path, kind: 
     assert verdict(run)["interrupted"] is True
 
 
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(48)
 def test_a_client_that_dies_by_itself_is_lost_while_others_are_crashed(tmp_path: Path) -> None:
     command = Inquest(*arguments(tmp_path, "--nemesis", "client:crash", *PACE))
     until(lambda: reached(tmp_path, Phase.WARMUP), "the phase before the faults")

@@ -23,7 +23,7 @@ def run_of(results: Path) -> Run:
     return run
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 def test_a_worker_killed_by_sigkill_costs_one_open_op(tmp_path: Path) -> None:
     started = Inquest(*arguments(tmp_path))
     until(lambda: reached(tmp_path, Phase.FAULTS), "the phase of faults")
@@ -35,7 +35,7 @@ def test_a_worker_killed_by_sigkill_costs_one_open_op(tmp_path: Path) -> None:
     assert verdict(run_of(tmp_path))["valid"] is True
 
 
-@pytest.mark.sampled(23)
+@pytest.mark.sampled(37)
 def test_the_harness_killed_by_sigkill_leaves_a_recording_that_can_be_checked(tmp_path: Path) -> None:
     started = Inquest(*arguments(tmp_path, "--duration", "60"))
     run = until(lambda: reached(tmp_path, Phase.FAULTS), "the phase of faults")
@@ -52,7 +52,7 @@ HELD = {Phase.RECOVER: {"memory.revive": "never"}, Phase.QUIESCE: {"memory.ends"
 """What keeps a run in a phase, so that the signal cannot come after it."""
 
 
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(48)
 @pytest.mark.parametrize("phase", [Phase.WARMUP, Phase.FAULTS, Phase.RECOVER, Phase.QUIESCE])
 def test_ctrl_c_seals_and_checks_what_there_is(tmp_path: Path, phase: Phase) -> None:
     held = json.dumps(HELD.get(phase, {}))
@@ -70,7 +70,7 @@ def test_ctrl_c_seals_and_checks_what_there_is(tmp_path: Path, phase: Phase) -> 
     assert not workers_of(tmp_path)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 def test_ctrl_c_in_the_final_reads_is_never_a_plain_success(tmp_path: Path) -> None:
     started = Inquest(*arguments(tmp_path))
     run = until(lambda: reached(tmp_path, Phase.FINAL), "the final reads")
@@ -80,7 +80,7 @@ def test_ctrl_c_in_the_final_reads_is_never_a_plain_success(tmp_path: Path) -> N
     assert command("check", str(run.folder), "--engine", "process").code in (0, 2)
 
 
-@pytest.mark.sampled(20)
+@pytest.mark.sampled(32)
 def test_ctrl_c_before_anything_was_recorded(tmp_path: Path) -> None:
     start = 'broker_settings={"memory.start":"slow"}'
     started = Inquest(*arguments(tmp_path, "--set", start))
@@ -93,7 +93,7 @@ def test_ctrl_c_before_anything_was_recorded(tmp_path: Path) -> None:
     until(lambda: not workers_of(tmp_path), "the end of all workers")
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 def test_a_second_ctrl_c_kills_the_workers(tmp_path: Path) -> None:
     # The brokers stay away: each client waits for an answer until its deadline, or its end.
     settings = ["verb_deadline_s=300", 'broker_settings={"memory.revive":"never"}']
@@ -108,7 +108,7 @@ def test_a_second_ctrl_c_kills_the_workers(tmp_path: Path) -> None:
     assert run_of(tmp_path).verdict.exists()
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 def test_a_disk_that_fills_up_while_recording(tmp_path: Path) -> None:
     words = ["--duration", "60", "--rate", "0", "--set", "batch_max=100"]
     ended = inquest(*arguments(tmp_path, *words), file_limit=2_500_000)  # a report needs 2.2 MB
@@ -120,7 +120,7 @@ def test_a_disk_that_fills_up_while_recording(tmp_path: Path) -> None:
     assert any("could not be written" in why for why in found["unknown"])
 
 
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(48)
 @pytest.mark.parametrize(
     ("workload", "settings", "code", "said"),
     [
@@ -163,7 +163,7 @@ def copy(recorded: Run, tmp_path: Path) -> Run:
     return Run(tmp_path / "run")
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 def test_checking_and_reporting_again_says_the_same(recorded: Run, tmp_path: Path) -> None:
     run = copy(recorded, tmp_path)
     before = verdict(run)
@@ -182,7 +182,7 @@ def test_checking_and_reporting_again_says_the_same(recorded: Run, tmp_path: Pat
     assert run.report.exists()
 
 
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(48)
 def test_a_truncated_journal_is_sealed_as_far_as_it_goes(recorded: Run, tmp_path: Path) -> None:
     run = copy(recorded, tmp_path)
     shutil.rmtree(run.history)

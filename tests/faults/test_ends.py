@@ -42,7 +42,7 @@ def kill_a_node(tmp_path: Path) -> None:
     os.kill(min(nodes_of(tmp_path)), signal.SIGKILL)
 
 
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(48)
 @pytest.mark.parametrize("phase", [Phase.FAULTS, Phase.RECOVER])
 def test_a_node_that_is_killed_by_hand_is_unknown_and_named_first(tmp_path: Path, phase: Phase) -> None:
     ended = recorded(tmp_path, phase, lambda: kill_a_node(tmp_path), "--duration", "4")
@@ -60,7 +60,7 @@ def test_a_node_that_is_killed_by_hand_is_unknown_and_named_first(tmp_path: Path
     assert page.index("What happened without being planned") < page.index("What was tested")
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 def test_a_run_that_loses_all_its_clients_is_unknown(tmp_path: Path) -> None:
     def kill_all() -> None:
         for pid in workers_of(tmp_path):

@@ -9,7 +9,7 @@ from tests.faults.command import arguments, inquest, the_run, verdict
 pytestmark = pytest.mark.faults
 
 
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(48)
 @pytest.mark.parametrize(
     ("workload", "bug", "expected"),
     [
@@ -40,7 +40,7 @@ def test_a_planted_bug(tmp_path: Path, workload: str, bug: str, expected: set[st
         assert forbidden == set()
 
 
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(48)
 @pytest.mark.parametrize(
     ("preset", "bug", "code"),
     [
@@ -55,7 +55,7 @@ def test_a_control_has_to_find_what_it_expects(tmp_path: Path, preset: str, bug:
     assert ended.code == code, ended
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(11)
 def test_a_planted_bug_that_strikes_only_where_a_superseded_client_still_writes(tmp_path: Path) -> None:
     """Whether a batch of a twin is under way when the other one takes its id is a matter of milliseconds, so
     each run has another seed, until the bug has struck."""

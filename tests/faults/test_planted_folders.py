@@ -73,7 +73,7 @@ def withhold_by_hand(rng: Random, built: Built) -> None:
     planted_groups.withhold(rng, built)
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(13)
 @pytest.mark.parametrize(
     ("name", "damage"),
     [

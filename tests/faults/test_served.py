@@ -10,7 +10,7 @@ pytestmark = pytest.mark.faults
 
 
 @pytest.mark.parametrize(("bug", "expected"), [("", set()), ("lso-ignores-open", {"aborted-read"})])
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(48)
 def test_a_planted_bug_is_found_through_librdkafka(tmp_path: Path, bug: str, expected: set[str]) -> None:
     words = ["--sut", "model", "--workload", "transactions", "--set", "abort_share=0.3"]
     words += ["--nemesis", "kill:one@leader", "--duration", "4"] if not bug else ["--set", f"mutant={bug}"]

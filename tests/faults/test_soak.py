@@ -91,7 +91,7 @@ def names(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()}
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(14)
 def test_a_session_is_killed_resumed_interrupted_and_its_failing_run_comes_first_in_the_next(
     tmp_path: Path,
 ) -> None:
@@ -151,7 +151,7 @@ def test_a_session_is_killed_resumed_interrupted_and_its_failing_run_comes_first
     assert not workers_of(results)
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(14)
 def test_a_canary_that_stays_silent_makes_the_session_void(tmp_path: Path) -> None:
     said = soak(tmp_path, budget="12s", canary="acks1", duration=1).wait()
     assert said.code == 4, said
@@ -170,7 +170,7 @@ def test_a_canary_that_stays_silent_makes_the_session_void(tmp_path: Path) -> No
     assert events[-1] == "ended"
 
 
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(48)
 def test_where_no_run_can_be_made_the_harness_is_to_blame(tmp_path: Path) -> None:
     failing = 'broker_settings = { "memory.start" = "fail" }'
     said = soak(tmp_path, settings=failing).wait()
@@ -186,7 +186,7 @@ def test_where_no_run_can_be_made_the_harness_is_to_blame(tmp_path: Path) -> Non
     assert "errors of the harness" in index(tmp_path)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 def test_serve_shows_the_folder_until_ctrl_c(tmp_path: Path) -> None:
     (tmp_path / FOLDER).mkdir()
     command = Inquest("serve", "--port", "0", "--results", str(tmp_path))

@@ -52,7 +52,7 @@ def kept_apart(run: Run, ended: Ended) -> None:
         assert not [line for line in j.read(path) if isinstance(line, j.Polled) and line.foreign]
 
 
-@pytest.mark.sampled(13)
+@pytest.mark.sampled(21)
 def test_a_run_that_begins_while_all_brokers_of_another_users_run_are_down_does_not_meet_it(
     tmp_path: Path,
 ) -> None:
@@ -76,7 +76,7 @@ def test_a_run_that_begins_while_all_brokers_of_another_users_run_are_down_does_
     assert fault.ns < began < healed.begin_ns  # it took its ports right before
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(14)
 def test_the_same_run_of_two_users_at_the_same_time_is_two_runs(tmp_path: Path) -> None:
     """The same second (nearly always), seed, workload and nemesis; the same folders but for the users'."""
     commands = {home: user(tmp_path / home, *NONE, "--nemesis", "kill:one") for home in ("first", "second")}
@@ -90,7 +90,7 @@ def test_the_same_run_of_two_users_at_the_same_time_is_two_runs(tmp_path: Path) 
     assert runs[0].name != runs[1].name
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(14)
 def test_after_a_killed_run_latest_leads_to_it_and_not_to_the_run_before(tmp_path: Path) -> None:
     assert inquest(*arguments(tmp_path)).code == 0
     before = os.readlink(tmp_path / "latest")

@@ -87,7 +87,7 @@ class EmptySection(Section):
 """
 
 
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(48)
 def test_two_files_add_a_system(copy: Path) -> None:
     registry, end = "core/systems.py", '}\n"""Every system by the value of `sut`."""'
     add(copy, "harness/empty.py", SYSTEM, registry, end, SYSTEM_ENTRY)
@@ -103,7 +103,7 @@ def test_two_files_add_a_system(copy: Path) -> None:
     assert "place=here is a setting of sut=empty, and this run has sut=kafka" in said
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 def test_an_added_system_has_the_capabilities_of_its_configuration(copy: Path) -> None:
     registry, end = "core/systems.py", '}\n"""Every system by the value of `sut`."""'
     add(copy, "harness/empty.py", SYSTEM, registry, end, SYSTEM_ENTRY)
@@ -133,7 +133,7 @@ CLIENTS_ENTRY = """\
 """
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 def test_two_files_add_a_kind_of_load_clients(copy: Path) -> None:
     registry, end = "harness/clients/registry.py", '}\n"""Every kind by name:'
     add(copy, "harness/clients/nothing.py", CLIENTS, registry, end, CLIENTS_ENTRY)
@@ -188,7 +188,7 @@ print(json.dumps([type(nodes).__name__, nodes.version, json.loads(config.model_d
 """
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 def test_two_files_add_a_deployment_of_kafka(copy: Path) -> None:
     registry, end = "core/systems.py", '\n}\n"""How Kafka can be deployed, the usual way first."""'
     add(copy, "harness/kafka/ancient.py", DEPLOYMENT, registry, end, DEPLOYMENT_ENTRY)

@@ -46,7 +46,7 @@ def test_exactly_what_is_planted_is_found(sealed: History) -> None:
     assert [doubt for doubt in tally.doubts if doubt.check in ("durability", "atomicity")] == []
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 def test_ten_checks_in_sql_count_what_the_checker_counts(sealed: History) -> None:
     found, wanted = by_checker(sealed.run), by_duckdb(sealed.run)
     assert wanted["lost-write"], "there is something to compare"

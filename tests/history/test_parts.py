@@ -81,7 +81,7 @@ def copy(recorded: Run, tmp_path: Path) -> Run:
     return Run(tmp_path / "run")
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(("piece_rows", "unit_rows"), [(1_000_000, 250_000), (20, 100)])
 def test_tasks_seal_to_the_same_bytes(
     copy: Run, monkeypatch: pytest.MonkeyPatch, piece_rows: int, unit_rows: int
@@ -106,7 +106,7 @@ def test_sealed_tables_are_those_that_one_pass_over_all_journals_makes(copy: Run
     assert names == {name: getattr(sealed.names, name) for name in names}
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 def test_two_that_seal_one_run_at_once_seal_it_once(copy: Run) -> None:
     """The second one waits, and finds it sealed."""
     reading, go, threads = Event(), Event(), set[int]()
@@ -132,7 +132,7 @@ def test_two_that_seal_one_run_at_once_seal_it_once(copy: Run) -> None:
     assert threads == {first.ident}
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 def test_a_second_attempt_at_a_task_that_is_cut_off_harms_nothing_of_the_first(
     copy: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -162,7 +162,7 @@ def test_a_second_attempt_at_a_task_that_is_cut_off_harms_nothing_of_the_first(
     assert files(copy) == here
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_what_a_sealing_that_was_killed_left_goes_with_the_next_one(copy: Run) -> None:
     for pid in ("1", "99999999"):
         (copy.folder / f".history-{pid}" / "parts").mkdir(parents=True)
@@ -174,7 +174,7 @@ def test_what_a_sealing_that_was_killed_left_goes_with_the_next_one(copy: Run) -
     assert {path.name for path in copy.folder.iterdir()} == before | {"history"}
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_damage_leaves_nothing_half_written(copy: Run) -> None:
     last = seal.journals(copy)[-1]
     content = last.read_bytes()
@@ -195,7 +195,7 @@ class Harmful:
         return os.mkdir, (str(self.at),)
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(11)
 def test_nothing_is_unpickled_that_no_task_of_this_sealing_wrote(copy: Run, tmp_path: Path) -> None:
     """Another program that can write into the run folder, or into its bucket, cannot run code here."""
     stranger = pickle.dumps(Harmful(tmp_path / "ran"))

@@ -57,7 +57,7 @@ def test_a_url_that_names_no_store_is_a_usage_error(url: str) -> None:
         location(url)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 def test_a_history_on_a_store_is_the_same_to_the_byte(store: str, tmp_path: Path) -> None:
     tables = random_history(3)[0].tables()
     there = write_run(location(f"{store}/same"), tables)
@@ -66,7 +66,7 @@ def test_a_history_on_a_store_is_the_same_to_the_byte(store: str, tmp_path: Path
     assert load(there).tables == load(here).tables
 
 
-@pytest.mark.sampled(22)
+@pytest.mark.sampled(35)
 def test_a_check_on_a_store_writes_verdict_findings_and_report_there(store: str, tmp_path: Path) -> None:
     tables = random_history(7)[0].tables()
     there, here = write_run(location(f"{store}/run"), tables), write_run(tmp_path / "run", tables)
@@ -79,7 +79,7 @@ def test_a_check_on_a_store_writes_verdict_findings_and_report_there(store: str,
     assert there.junit.exists()
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 def test_sealing_again_replaces_the_history_and_leaves_nothing_beside_it(store: str) -> None:
     for seed in (1, 2):
         run = write_run(location(f"{store}/again"), random_history(seed)[0].tables())
@@ -88,7 +88,7 @@ def test_sealing_again_replaces_the_history_and_leaves_nothing_beside_it(store: 
     load(run)
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(13)
 def test_a_history_that_was_cut_off_while_it_was_written_does_not_count(
     store: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -106,7 +106,7 @@ def test_a_history_that_was_cut_off_while_it_was_written_does_not_count(
         load(run)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 def test_a_damaged_file_on_a_store_is_named(store: str) -> None:
     run = write_run(location(f"{store}/damaged"), random_history(1)[0].tables())
     damaged = next(iter(run.table("reads").glob("*.parquet")))
@@ -115,7 +115,7 @@ def test_a_damaged_file_on_a_store_is_named(store: str) -> None:
         check_run(run)
 
 
-@pytest.mark.sampled(14)
+@pytest.mark.sampled(22)
 def test_a_store_that_refuses_is_one_sentence(s3: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from s3fs import S3FileSystem
 

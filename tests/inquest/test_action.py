@@ -141,20 +141,20 @@ def judged(folder: Path, made: str = "", page: str = "none", code: int = 0) -> d
     return outputs
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_a_report_that_could_not_be_built_is_no_path(tmp_path: Path) -> None:
     assert judged(tmp_path)["report"] == ""
     assert judged(tmp_path, page="results/none/report.html")["report"] == "results/none/report.html"
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_each_step_has_an_artefact_of_another_name(tmp_path: Path) -> None:
     first, second = judged(tmp_path)["artifact"], judged(tmp_path, code=64)["artifact"]
     assert first != second
     assert all(re.fullmatch(r"mine-[0-9a-f]{8}", name) for name in (first, second))
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(13)
 def test_the_cache_is_saved_again_where_the_run_added_to_it(tmp_path: Path) -> None:
     """A saved cache never changes: its key says what is in it, and another content has another key."""
     assert judged(tmp_path, "jars.lock")["cache-key"] == ""
@@ -225,7 +225,7 @@ def job(folder: Path, **inputs: str) -> tuple[int, dict[str, str], str]:
     return done.returncode, outputs, summary.read_text() if summary.exists() else ""
 
 
-@pytest.mark.sampled(14)
+@pytest.mark.sampled(22)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("inputs", "code", "verdict", "colour"),

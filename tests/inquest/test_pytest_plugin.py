@@ -123,7 +123,7 @@ def runs(folder: Path) -> list[Path]:
     return [path for path in (folder / "results").iterdir() if not path.is_symlink()]
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(11)
 def test_each_worker_has_its_own_cluster(tmp_path: Path) -> None:
     code, out = ended(tmp_path, VALID + OTHER, "-n", "2")
     assert code == 0, out
@@ -131,7 +131,7 @@ def test_each_worker_has_its_own_cluster(tmp_path: Path) -> None:
     assert len(runs(tmp_path)) == 2
 
 
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(48)
 def test_an_anomaly_fails_the_test_with_the_verdict_and_the_report(tmp_path: Path) -> None:
     code, out = ended(tmp_path, BROKEN, "--strict-markers")
     assert code == 1, out
@@ -142,7 +142,7 @@ def test_an_anomaly_fails_the_test_with_the_verdict_and_the_report(tmp_path: Pat
     assert (run / "report.html").is_file()
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(11)
 def test_a_failing_test_leaves_its_recording_and_no_process(tmp_path: Path) -> None:
     code, out = ended(tmp_path, FAILS)
     assert code == 1, out
@@ -153,7 +153,7 @@ def test_a_failing_test_leaves_its_recording_and_no_process(tmp_path: Path) -> N
     assert not alive(int(pid))
 
 
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(48)
 def test_ctrl_c_leaves_no_process(tmp_path: Path) -> None:
     with started(tmp_path, WAITS, "-s") as process:
         assert process.stdout is not None
@@ -164,7 +164,7 @@ def test_ctrl_c_leaves_no_process(tmp_path: Path) -> None:
     until(lambda: not alive(pid), "the run lives on")
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(11)
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -181,7 +181,7 @@ def test_an_option_that_is_none_is_one_line_before_any_test(tmp_path: Path, word
     assert code == pytest.ExitCode.USAGE_ERROR, out
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(11)
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -207,7 +207,7 @@ OTHERS = {name: value for name, value in MINE.items() if name != "owned"} | {"fi
 OWNED_OTHER = {"file": "a.toml", "owned": True}
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(11)
 @pytest.mark.parametrize(
     ("words", "mine", "usual"),
     [
@@ -229,7 +229,7 @@ def test_options_win_over_markers_and_the_nearest_marker_over_others(
     assert asked(out) == {"mine": mine, "usual": usual}
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(11)
 @pytest.mark.parametrize("words", ["--inquest-sut model", "--inquest-set sut=model"])
 def test_another_system_of_an_option_is_not_the_cluster_of_a_marker(tmp_path: Path, words: str) -> None:
     (tmp_path / "conftest.py").write_text(RECORDED)
@@ -238,7 +238,7 @@ def test_another_system_of_an_option_is_not_the_cluster_of_a_marker(tmp_path: Pa
     assert asked(out) == {"mine": {"sut": "model", "rate": 30, "workload": "groups", "engine": "spark"}}
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("module", "nearer", "given"),
     [
@@ -257,7 +257,7 @@ def test_a_nearer_marker_names_another_system(
     assert asked(out) == {"it": given}
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 def test_a_setting_of_a_marker_has_a_name(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text(RECORDED)
     source = FARTHER.replace("MODULE", "rate=2").replace("NEARER", "'transactions'")

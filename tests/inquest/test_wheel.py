@@ -53,7 +53,7 @@ def inquest(installed: Path, folder: Path, *words: str) -> str:
     return done.stdout
 
 
-@pytest.mark.sampled(15)
+@pytest.mark.sampled(24)
 @pytest.mark.slow
 def test_the_wheel_takes_one_import_name_and_holds_every_file(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
@@ -70,7 +70,7 @@ def test_the_wheel_takes_one_import_name_and_holds_every_file(wheel: Path) -> No
         assert f"inquest/{name}" in names
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(11)
 @pytest.mark.slow
 def test_the_installed_command_makes_the_run_that_the_repository_makes(
     installed: Path, tmp_path: Path
@@ -98,7 +98,7 @@ def test_the_installed_command_makes_the_run_that_the_repository_makes(
     assert inquest(installed, tmp_path, "report", "results/latest").strip().endswith("report.html")
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.slow
 def test_importing_it_leaves_the_names_of_others_alone(installed: Path, tmp_path: Path) -> None:
     """A program with modules of its own that have the rooms' names."""
@@ -111,7 +111,7 @@ def test_importing_it_leaves_the_names_of_others_alone(installed: Path, tmp_path
     subprocess.run(command, cwd=tmp_path, env=environment, check=True)
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(14)
 @pytest.mark.slow
 def test_nothing_of_the_current_folder_runs(installed: Path, tmp_path: Path) -> None:
     """Brokers, clients and Spark's workers of an installed command, in a folder with modules of others."""

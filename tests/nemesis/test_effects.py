@@ -589,7 +589,7 @@ def test_heal_all_uses_what_the_cluster_has() -> None:
 # ---- a whole plan
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 @UNHURRIED
 @given(
     st.sampled_from(

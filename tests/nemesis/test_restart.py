@@ -139,7 +139,7 @@ def whole(cluster: Recording, node: int) -> bool:
     return node in roles.answering and all(node in roles.isr[tp] for tp in DATA)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_the_order_of_a_rolling_restart_is_drawn() -> None:
     assert len({hit(Recording(3), "restart:rolling", seed).nodes for seed in range(40)}) == 6
 

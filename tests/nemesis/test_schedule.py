@@ -255,7 +255,7 @@ def test_the_seed_decides() -> None:
         assert len(set(seeds)) == len(seeds)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 def test_plans_and_hits_do_not_depend_on_hashes() -> None:
     program = """
 from core.cluster import Roles

@@ -31,7 +31,7 @@ def test_the_stated_table_is_what_the_model_does(scenario: Scenario[Any]) -> Non
         pytest.fail(report, pytrace=False)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("scenario", ALL, ids=lambda scenario: scenario.name)
 def test_every_step_says_something_and_the_table_moves(scenario: Scenario[Any]) -> None:
     rows = list(play(scenario))

@@ -76,7 +76,7 @@ with spark(sys.argv[1]) as session:
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(48)
 def test_a_run_on_a_store_is_checked_by_executors_with_the_drivers_code(
     cluster: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -105,7 +105,7 @@ def test_a_run_on_a_store_is_checked_by_executors_with_the_drivers_code(
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(11)
 def test_spark_submit_takes_the_package_and_ends_with_the_exit_code(cluster: Place, tmp_path: Path) -> None:
     import pyspark
 
@@ -128,7 +128,7 @@ def test_spark_submit_takes_the_package_and_ends_with_the_exit_code(cluster: Pla
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(11)
 def test_executors_seal_a_run_on_a_store_to_the_bytes_that_this_process_writes(
     cluster: Place, tmp_path: Path
 ) -> None:
@@ -150,7 +150,7 @@ def test_executors_seal_a_run_on_a_store_to_the_bytes_that_this_process_writes(
     assert found == ours
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 def test_the_archive_holds_the_rooms_and_is_the_same_each_time(tmp_path: Path) -> None:
     first = archive(tmp_path)
     data = first.read_bytes()
@@ -163,7 +163,7 @@ def test_the_archive_holds_the_rooms_and_is_the_same_each_time(tmp_path: Path) -
     assert not [name for name in names if name.startswith(("tests/", "benchmarks/")) or ".pyc" in name]
 
 
-@pytest.mark.sampled(11)
+@pytest.mark.sampled(18)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
@@ -198,7 +198,7 @@ def test_what_cannot_be_used_is_one_sentence(
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(11)
 def test_a_cluster_says_of_a_run_what_this_process_says(
     cluster: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -73,7 +73,7 @@ def python(*command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 def test_it_seals_and_says_of_a_run_what_this_process_says(master: str, tmp_path: Path) -> None:
     there = unsealed(tmp_path / "results", "groups", nemesis="kill")
     here = Run(Path(shutil.copytree(there.folder, tmp_path / "here" / "run")))
@@ -87,7 +87,7 @@ def test_it_seals_and_says_of_a_run_what_this_process_says(master: str, tmp_path
     assert (same.returncode, "0 differences" in same.stdout) == (0, True), same
 
 
-@pytest.mark.sampled(20)
+@pytest.mark.sampled(32)
 def test_its_tasks_run_the_clients_code_and_their_scratch_is_with_the_run(
     master: str, tmp_path: Path
 ) -> None:
@@ -99,7 +99,7 @@ def test_its_tasks_run_the_clients_code_and_their_scratch_is_with_the_run(
     assert ".zip/" in where
 
 
-@pytest.mark.sampled(28)
+@pytest.mark.sampled(45)
 def test_a_server_that_is_not_there_is_one_line(tmp_path: Path) -> None:
     run = unsealed(tmp_path, "groups")
     ended = python(*program("inquest", "check", str(run.folder), "--master", "sc://127.0.0.1:9"))

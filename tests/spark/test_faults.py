@@ -111,7 +111,7 @@ def right(recorded: Run, tmp_path_factory: pytest.TempPathFactory) -> tuple[obje
     return found
 
 
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(48)
 @pytest.mark.parametrize("java", ["", JAVA_11])
 def test_without_a_java_that_spark_takes_this_process_judges_and_says_so(
     run: Run, right: tuple[object, ...], tmp_path: Path, java: str
@@ -140,7 +140,7 @@ exit $code
 """
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 def test_a_full_scratch_disk_is_one_line_that_names_it(run: Run, tmp_path: Path) -> None:
     small = tmp_path / "small"
     small.mkdir()
@@ -161,7 +161,7 @@ def test_a_full_scratch_disk_is_one_line_that_names_it(run: Run, tmp_path: Path)
 STAGES = ["reading", "sealing", "checking", "judging", "report"]
 
 
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(48)
 @pytest.mark.parametrize("stage", STAGES)
 def test_ctrl_c_ends_each_stage(run: Run, right: tuple[object, ...], tmp_path: Path, stage: str) -> None:
     one = command(run, stage, str(tmp_path / "marker"), "600")
@@ -176,7 +176,7 @@ def test_ctrl_c_ends_each_stage(run: Run, right: tuple[object, ...], tmp_path: P
     assert (again.code, again.err, verdict(run)) == (right[1], "", right)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 def test_two_checks_of_one_folder_at_once_say_the_same(run: Run, right: tuple[object, ...]) -> None:
     both = [command(run), command(run, engine="process"), command(run)]
     for one in both:
@@ -215,7 +215,7 @@ def counted(tally: Tally) -> tuple[object, ...]:
     return tally.counts, tally.rows, tally.acknowledged, sorted(map(repr, tally.findings)), tally.crashed
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize("stage", ["reading", "sealing", "checking"])
 def test_an_executor_that_is_killed_in_mid_task_is_made_up_for_and_nothing_counts_twice(
     run: Run, cluster: tuple[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str
@@ -235,7 +235,7 @@ def test_an_executor_that_is_killed_in_mid_task_is_made_up_for_and_nothing_count
     assert not [path.name for path in run.folder.iterdir() if path.name.startswith((".", "scratch"))]
 
 
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(48)
 @pytest.mark.parametrize("whole", [False, True])
 def test_a_master_that_goes_away_in_mid_job(
     run: Run, right: tuple[object, ...], cluster: tuple[str, Path], tmp_path: Path, whole: bool

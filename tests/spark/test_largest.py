@@ -45,7 +45,7 @@ def test_two_checks_that_say_the_same_do_not_differ(tmp_path: Path, monkeypatch:
     assert compared(run, by_spark(check(run, engine="process")), monkeypatch) == []
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_a_difference_is_found_wherever_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = judged(tmp_path / "run", SEED)
     here = check(run, engine="process")
@@ -60,7 +60,7 @@ def test_a_difference_is_found_wherever_it_is(tmp_path: Path, monkeypatch: pytes
     assert told[0] == "Spark did not judge: no Java"
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_the_run_with_the_most_history_is_taken(tmp_path: Path) -> None:
     assert largest.largest(tmp_path) is None
     assert largest.main([str(tmp_path), MASTER]) == 2

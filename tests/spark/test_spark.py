@@ -69,7 +69,7 @@ def told(tally: Tally) -> Any:
     return tally.counts, tally.findings, tally.doubts, waits, tally.crashed
 
 
-@pytest.mark.sampled(26)
+@pytest.mark.sampled(42)
 @pytest.mark.usefixtures("many_units")
 def test_spark_and_this_process_come_to_the_same(workers: Workers, tmp_path: Path) -> None:
     found = 0
@@ -106,7 +106,7 @@ def test_what_one_unit_proves_another_is_checked_with(workers: Workers, tmp_path
     assert told(tally) == told(check_history(sealed))
 
 
-@pytest.mark.sampled(15)
+@pytest.mark.sampled(24)
 @pytest.mark.usefixtures("many_units")
 def test_a_verdict_by_spark_is_the_one_by_this_process(session: Any, tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", random_history(7)[0].tables())
@@ -120,7 +120,7 @@ def test_a_verdict_by_spark_is_the_one_by_this_process(session: Any, tmp_path: P
     assert (by_spark.exit_code, by_spark.unknown) == (here.exit_code, here.unknown)
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(16)
 @pytest.mark.usefixtures("many_units")
 def test_spark_seals_to_the_bytes_that_this_process_writes(session: Any, tmp_path: Path) -> None:
     run = unsealed(tmp_path, "groups")
@@ -138,7 +138,7 @@ def test_spark_seals_to_the_bytes_that_this_process_writes(session: Any, tmp_pat
         assert each.done == sum(each.stage.sizes)
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(19)
 def test_a_journal_that_a_task_cannot_read_is_one_clear_error(session: Any, tmp_path: Path) -> None:
     run = unsealed(tmp_path, "groups")
     damaged = seal.journals(run)[-1]
@@ -153,7 +153,7 @@ def test_a_task_that_crashes_while_it_seals_is_an_error_of_spark(workers: Worker
         workers.map(ONE, functools.partial(operator.floordiv, 1))
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 @pytest.mark.usefixtures("many_units")
 @pytest.mark.parametrize("by_spark", [True, False])
 def test_a_watch_sees_how_far_a_check_is(session: Any, tmp_path: Path, by_spark: bool) -> None:
@@ -193,7 +193,7 @@ def test_a_job_that_fails_crashes_every_check_and_decides_nothing(
     assert "planted" in verdict.checks["durability"].why
 
 
-@pytest.mark.sampled(16)
+@pytest.mark.sampled(26)
 def test_a_history_sealed_anew_is_not_confused_with_the_old_one(workers: Workers, tmp_path: Path) -> None:
     for seed in (1, 2, 4):
         run = write_run(tmp_path / "run", random_history(seed)[0].tables())
@@ -201,7 +201,7 @@ def test_a_history_sealed_anew_is_not_confused_with_the_old_one(workers: Workers
         assert told(check_history(sealed, workers)) == told(check_history(sealed))
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 def test_a_java_that_is_not_there_is_told_in_one_line(tmp_path: Path) -> None:
     """In a process of its own: a JVM that runs would be used again."""
     program = "from checkers.engine.spark import spark\nwith spark('local[1]'): pass"
@@ -215,7 +215,7 @@ def test_a_java_that_is_not_there_is_told_in_one_line(tmp_path: Path) -> None:
     assert str(tmp_path) in last
 
 
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(48)
 def test_an_archive_of_classes_is_made_once_and_used(tmp_path: Path) -> None:
     """In processes of their own: the archive belongs to the start of a JVM."""
     program = "from checkers.engine.spark import prepare\nassert prepare()"
@@ -265,7 +265,7 @@ print(json.dumps([own, elsewhere(), mine.range(3).count()]))
 """
 
 
-@pytest.mark.sampled(20)
+@pytest.mark.sampled(32)
 def test_a_check_in_another_thread_uses_the_session_of_the_caller(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", random_history(1)[0].tables())
     ended = subprocess.run(
@@ -318,14 +318,14 @@ def killed(run: Run, stage: str) -> dict[str, Any]:
     return answer
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 def test_a_jvm_that_dies_crashes_every_check_and_there_is_still_a_verdict(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", random_history(1)[0].tables())
     ended = killed(run, "checking")
     assert (ended["code"], ended["found"], set(ended["crashed"])) == (2, [], set(CHECKS))
 
 
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(48)
 def test_a_jvm_that_dies_between_two_stages_takes_the_later_one_alone(tmp_path: Path) -> None:
     """Sealing ends with an error of Spark; what clients saw is judged before the evidence is."""
     losing = {"preset": "acks1", "seed": 2, "duration_s": 4, "rate": 100}

@@ -91,7 +91,7 @@ def test_what_happened_outside_of_any_op_has_none_and_a_deleted_log_starts_nowhe
     assert any(start is not None for start in starts)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 def test_rows_say_what_the_history_says_in_words(results: Path) -> None:
     history = load(Run(results / "a"))
     ops = history.tables["ops"].to_pylist()
@@ -110,7 +110,7 @@ def test_rows_say_what_the_history_says_in_words(results: Path) -> None:
     assert {row["acks"] for row in rows(results / "a", "processes")} == {"all", None}
 
 
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(48)
 def test_spark_has_the_rows_of_all_runs_and_their_types(session: Any, results: Path) -> None:
     found = tables(session, f"{results}/*")
     for name, schema in SCHEMAS.items():
@@ -125,7 +125,7 @@ def test_spark_has_the_rows_of_all_runs_and_their_types(session: Any, results: P
     assert "ops" in dir(found)
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(16)
 def test_a_history_that_cannot_be_read_is_left_out_and_a_warning_names_it(
     session: Any, results: Path, tmp_path: Path
 ) -> None:
@@ -150,7 +150,7 @@ def test_a_history_that_cannot_be_read_is_left_out_and_a_warning_names_it(
     assert len(said) == 1
 
 
-@pytest.mark.sampled(15)
+@pytest.mark.sampled(24)
 def test_the_data_source_says_which_tables_there_are(session: Any, results: Path) -> None:
     session.dataSource.register(RunSource)
     frame = session.read.format("inquest").option("table", "runs").load(f"{results}/*")
@@ -163,7 +163,7 @@ def test_the_data_source_says_which_tables_there_are(session: Any, results: Path
         _ = tables(session, f"{results}/*").nothing
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 def test_the_queries_of_the_documentation_run(session: Any, results: Path) -> None:
     tables(session, f"{results}/*").views()
     queries = re.findall(r"```sql\n(.*?)```", DOCS.read_text(), re.DOTALL)
@@ -191,7 +191,7 @@ def test_the_queries_of_the_documentation_run(session: Any, results: Path) -> No
     assert session.sql(queries[0]).toArrow().num_rows == 0
 
 
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(48)
 def test_frames_of_a_result_are_those_of_pandas(results: Path) -> None:
     result = check(results / "a", engine="process")
     assert list(result.findings_frame().columns) == result.findings.column_names

@@ -236,7 +236,7 @@ def test_who_looks_at_no_acknowledgement_has_reached_a_broker_once() -> None:
     assert not firsts[2].op.forget
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize("producers", [1, 4, 5])
 @pytest.mark.parametrize("name", [name for name in WORKLOADS if name != "fresh-topic"])
 def test_all_producers_together_keep_to_the_rate(name: str, producers: int) -> None:
@@ -254,7 +254,7 @@ def test_unlimited_rate_does_not_wait() -> None:
     assert {p.wait_s for p in schedule(config_of("queue", rate=0), 0, 0, 50)} == {0.0}
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(11)
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_the_hash_seed_of_python_reaches_no_schedule(name: str) -> None:
     code = (

@@ -227,7 +227,7 @@ def simulated(folder: Path, **settings: Any) -> Verdict:
     return check_run(made.run)
 
 
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(48)
 @pytest.mark.parametrize(("rate", "nothing"), [(0.3, True), (100, False)])
 def test_a_short_pause_hits_a_simulated_cluster_under_load_and_not_an_idle_one(
     tmp_path: Path, rate: float, nothing: bool
@@ -238,7 +238,7 @@ def test_a_short_pause_hits_a_simulated_cluster_under_load_and_not_an_idle_one(
     assert (first.hits.nothing, verdict.stats["idle faults"] > 0) == (nothing, nothing)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_a_simulated_kill_of_all_brokers_hits_transactions_and_stops_all_service(tmp_path: Path) -> None:
     verdict = simulated(tmp_path, workload="transactions", nemesis="kill:all")
     first = verdict.faults[0]

@@ -96,7 +96,7 @@ def judged(folder: Path, case: Case) -> Verdict:
     return verdict
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(11)
 @pytest.mark.parametrize("name", FACTS)
 def test_a_fact_is_seen_where_it_is_and_not_on_its_twin(tmp_path: Path, name: str) -> None:
     has, lacks = CASES[name]
@@ -128,7 +128,7 @@ def test_a_topic_that_is_remade_has_leaders_of_its_own_and_none_of_it_moved(tmp_
         assert ("leader-moved" in verdict.faults[0].reached) is (name == "reassign:all")
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(11)
 @pytest.mark.parametrize(("after", "fewer"), [((2, 3), True), ((2, 3, 4), False), ((2, 1, 3, 4), False)])
 def test_a_partition_that_moved_to_other_nodes_has_as_many_in_sync(
     tmp_path: Path, after: tuple[int, ...], *, fewer: bool
@@ -184,7 +184,7 @@ def test_a_client_that_died_in_a_transaction_was_hit_in_it_also_where_its_fault_
         assert ("open-transaction" in verdict.faults[0].reached) is txn
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(11)
 def test_what_a_nemesis_is_for_are_facts() -> None:
     reaches = {
         f"{name}:{kind}": one.reaches
@@ -206,7 +206,7 @@ def test_a_fault_that_hit_something_and_missed_what_it_is_for_exercised_nothing(
     assert not reached.idle
 
 
-@pytest.mark.sampled(14)
+@pytest.mark.sampled(22)
 def test_deleted_records_are_what_their_nemesis_is_for(tmp_path: Path) -> None:
     verdict = simulated(tmp_path, nemesis="delete-records", rate=20)
     assert verdict.result is ResultWord.VALID

@@ -159,7 +159,7 @@ CASES = [
 ]
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(("logs", "lines", "bug"), CASES)
 def test_the_marker_came_by_a_request_that_its_coordinator_had_given_up(
     tmp_path: Path, logs: Split, lines: list[str], bug: str
@@ -173,7 +173,7 @@ def test_the_marker_came_by_a_request_that_its_coordinator_had_given_up(
     assert {named[rule] for rule in wanted & {"marker-decided", "decisions-agree"}} == {bug}
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(("logs", "lines", "bug"), CASES)
 def test_what_was_aborted_is_read_where_a_request_that_was_given_up_came(
     tmp_path: Path, logs: Split, lines: list[str], bug: str

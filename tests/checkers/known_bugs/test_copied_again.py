@@ -71,7 +71,7 @@ def label(folder: Path, built: Built, logged: CoordinatorLog | None, *lines: str
 LEFT_OUT = line(15.1, "x-0")
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize(
     ("built", "logged", "lines", "expected"),
     [

@@ -268,7 +268,7 @@ def test_lines_of_every_version_are_read_as_they_are_meant(tmp_path: Path) -> No
     assert [one.loading for one in found.deleted] == [False, False, False, True]
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("left", SEEN)
 def test_an_offset_that_outlives_its_topic_is_labelled(tmp_path: Path, left: Left) -> None:
     found = judged(tmp_path / "given", phantom(), left).anomalies["phantom-commit"]
@@ -279,7 +279,7 @@ def test_an_offset_that_outlives_its_topic_is_labelled(tmp_path: Path, left: Lef
     assert (found.allowed, found.count, found.known_bug) == (False, 7, LABEL)
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(11)
 @pytest.mark.parametrize("left", UNSEEN)
 def test_what_another_bug_leaves_is_not_labelled(tmp_path: Path, left: Left) -> None:
     found = judged(tmp_path / "given", phantom(), left).anomalies["phantom-commit"]

@@ -389,7 +389,7 @@ def ended_late(*, sent_ms: int = 0) -> Logs:
     return logs
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("first", "late", "bug"),
     [

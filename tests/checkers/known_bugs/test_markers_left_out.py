@@ -87,7 +87,7 @@ def followed(built: Built) -> Built:
     return built
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("built", "lines", "labelled"),
     [

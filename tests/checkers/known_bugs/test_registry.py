@@ -457,7 +457,7 @@ def test_its_own_ending_that_came_late_is_no_late_end(tmp_path: Path) -> None:
     assert ("torn-txn" in found, set(found.values())) == (True, {""})
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("decided", "bug"),
     [
@@ -503,7 +503,7 @@ def test_slowness_alone_explains_nothing_where_the_log_was_read_and_does_not_tel
     }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("held", [False, True])
 @pytest.mark.parametrize(
     ("before", "bug"),

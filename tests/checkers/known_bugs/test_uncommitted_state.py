@@ -131,7 +131,7 @@ def judged(folder: Path, built: Built, logged: CoordinatorLog, *lines: str) -> V
     return check_run(run)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize(
     ("built", "logged", "lines", "labelled"),
     [

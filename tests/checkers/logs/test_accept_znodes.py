@@ -240,7 +240,7 @@ def test_replicas_come_and_go_by_the_znode_of_the_topic() -> None:
     assert (last.state.replicas, last.state.adding, last.own) == ((1, 2), (2,), False)
 
 
-@pytest.mark.sampled(20)
+@pytest.mark.sampled(32)
 @pytest.mark.parametrize("era", ["0.11", "2.4"])
 def test_a_simulated_cluster_with_zookeeper_is_accepted(era: str) -> None:
     given = {"workload": "transactions", "preset": "safe", "nemesis": "kill:one@leader,partition", "seed": 3}

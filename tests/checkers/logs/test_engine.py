@@ -137,7 +137,7 @@ def test_a_part_reads_only_the_row_groups_that_may_hold_it(
         opened.of("batches", TopicPartition("p", 0))
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.spark
 @pytest.mark.slow
 def test_spark_comes_to_the_same_judgement(tmp_path: Path) -> None:

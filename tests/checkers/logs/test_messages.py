@@ -95,7 +95,7 @@ def first_answer(tables: Tables) -> dict[str, Any]:
     return row
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 def test_a_sound_run_is_silent_and_exercises_every_rule(case: Case) -> None:
     found = case.judged()
     assert not found.in_logs
@@ -112,7 +112,7 @@ def test_without_messages_no_rule_is_asked(case: Case) -> None:
     assert of_all(CHECKS, case.evidence, None).asked == case.judged().asked
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 def test_a_decision_that_a_follower_never_fetched(case: Case) -> None:
     found = case.judged(lambda tables: without_fetches(tables, TOPIC, 2))
     assert rules(found) == {MARKERS_COMMITTED, ENDED}
@@ -166,7 +166,7 @@ def test_a_follower_has_a_batch_once_it_asks_for_what_follows(case: Case, follow
     assert (answer["offset"] in refused) is not bool(follows)
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(19)
 @pytest.mark.parametrize("follows", [0, 1])
 def test_a_follower_has_a_decision_once_it_asks_for_what_follows(case: Case, follows: int) -> None:
     whole = case.judged(lambda tables: without_fetches(tables, TOPIC, 2))
@@ -199,7 +199,7 @@ def test_a_replica_that_led_before_need_not_fetch_what_others_fetched_from_it(ca
     assert not rules(found)
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(13)
 def test_a_request_with_a_number_that_was_used_before_is_another_one(case: Case) -> None:
     def change(tables: Tables) -> None:
         frames, parts = tables["frames"].to_pylist(), tables["frame_parts"].to_pylist()
@@ -332,7 +332,7 @@ def replaced(tables: Tables, name: str, rows: list[dict[str, Any]]) -> None:
     tables[name] = pa.Table.from_pylist(rows, schema(name))
 
 
-@pytest.mark.sampled(22)
+@pytest.mark.sampled(35)
 def test_an_older_decision_like_it_that_was_completed_explains_no_marker(
     case: Case, decision: dict[str, Any]
 ) -> None:
@@ -436,7 +436,7 @@ def test_an_end_whose_request_was_not_seen_is_not_judged(case: Case) -> None:
     assert found.asked[ENDED] == whole.asked[ENDED] - 1
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("how", ["twice", "unasked"])
 def test_an_answer_that_was_not_due(case: Case, how: str) -> None:
     def change(tables: Tables) -> None:
@@ -490,7 +490,7 @@ def test_where_messages_may_be_missing_there_are_doubts(case: Case, where: dict[
     assert not found.doubts
 
 
-@pytest.mark.sampled(20)
+@pytest.mark.sampled(32)
 @pytest.mark.parametrize(
     ("mutant", "workload", "rule"),
     [

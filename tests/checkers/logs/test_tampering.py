@@ -38,12 +38,12 @@ def judges() -> dict[str, Judge]:
     return made
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 def test_the_rules_accept_the_evidence_as_it_is() -> None:
     assert not [one for judge in judges().values() for one in check_evidence(Evidence(judge.tables)).in_logs]
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("kind", KINDS)
 def test_tampering_is_found_at_its_place(kind: str) -> None:
     score = measure(kind, judges(), 1)

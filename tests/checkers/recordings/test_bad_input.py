@@ -126,7 +126,7 @@ OF_FORMAT: dict[str, dict[str, Damage]] = {
 }
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize(
     ("format", "name"), [(format, name) for format, own in OF_FORMAT.items() for name in {**ANY, **own}]
 )
@@ -197,7 +197,7 @@ def test_a_file_with_nothing_in_it_is_one_error(tmp_path: Path, format: str, con
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("format", SEEDS)
 def test_mutated_recordings_never_crash(format: str) -> None:
     tried = fuzz(format, range(100))

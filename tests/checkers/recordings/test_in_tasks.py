@@ -79,7 +79,7 @@ def same(tmp_path: Path, contents: list[bytes]) -> object:
     return here
 
 
-@pytest.mark.sampled(15)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("size", [64, 1000, 1 << 26])
 @pytest.mark.parametrize("packed", [False, True])
 def test_tasks_import_the_same(
@@ -92,7 +92,7 @@ def test_tasks_import_the_same(
     assert counts[2] > 10
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 def test_damaged_files_end_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lines_in_tasks, "RANGE_BYTES", 200)
     refused = 0

@@ -85,7 +85,7 @@ def expected(name: str) -> dict[str, Any]:
     return dict(answers()[name])
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", CASES)
 def test_a_history_comes_back(tmp_path: Path, name: str) -> None:
     history = sealed(tmp_path / "sealed", name)

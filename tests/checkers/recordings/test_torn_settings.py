@@ -70,7 +70,7 @@ def test_damage_that_has_no_settings_of_a_process_leaves_it_as_it_is(
     assert (found(verdict), list(verdict.anomalies)) == ([], ["duplicate"])
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("size", [64, 1 << 26])
 @pytest.mark.parametrize("packed", [False, True])
 def test_tasks_know_the_same_of_lost_settings(

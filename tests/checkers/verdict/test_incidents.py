@@ -314,7 +314,7 @@ def slots_of(*, produces: bool) -> list[int]:
     return [plan.slot for plan in plans if (plan.acks is not None) is produces]
 
 
-@pytest.mark.sampled(22)
+@pytest.mark.sampled(35)
 @pytest.mark.parametrize(
     ("produces", "at_s", "checks"),
     [
@@ -340,7 +340,7 @@ def test_a_role_without_any_client_was_not_under_load(
     assert len(some.incidents) == bool(slots[1:])
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(19)
 @pytest.mark.parametrize(
     ("status", "checks"), [(69, {"recovery"}), (78, {"recovery"}), (-9, set()), (None, set())]
 )
@@ -378,7 +378,7 @@ def test_a_role_is_told_by_what_its_clients_do(tmp_path: Path, produces: bool, r
     assert any(role in one.text for one in verdict.incidents)
 
 
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(48)
 @pytest.mark.parametrize("reached", range(len(PHASES) + 1))
 def test_of_a_run_that_broke_off_nobody_knows_how_long_a_role_was_needed(reached: int) -> None:
     config = run_config({"seed": 7, **SETTINGS})
@@ -441,7 +441,7 @@ EVENTS = st.lists(
 )
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @given(EVENTS, st.sampled_from(["queue", "transactions", "copier", "groups"]))
 @settings(deadline=None)
 def test_kernel_and_oracle_agree_on_what_events_leave_open(found: list[Event], workload: str) -> None:
@@ -458,7 +458,7 @@ def test_kernel_and_oracle_agree_on_what_events_leave_open(found: list[Event], w
     assert told == (set(ALL) if EVERY in expected else expected)
 
 
-@pytest.mark.sampled(13)
+@pytest.mark.sampled(21)
 @given(st.lists(st.builds(ev.NodeEnded, ns=WHEN, end=ENDS), max_size=6))
 @settings(deadline=None, max_examples=25)
 def test_kernel_and_oracle_agree_on_nodes_that_died(tmp_path_factory: Any, ends: list[ev.NodeEnded]) -> None:

@@ -270,7 +270,7 @@ CALM, BUSY = 3, 5
 """Seconds at which nothing is under way, and an op that fails."""
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("faults", "words"),
     [
@@ -803,7 +803,7 @@ def test_a_control_whose_check_could_not_decide_is_unknown_not_silent(
     assert verdict.result is (ResultWord.CONTROL_SILENT if whole else ResultWord.UNKNOWN)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("seed", [n for n in range(60) if n % 3])
 def test_every_finding_of_a_random_run_can_be_told(tmp_path: Path, seed: int) -> None:
     built, _, _ = random_history(seed)

@@ -166,7 +166,7 @@ def test_when_all_are_taken_it_says_what_to_do(held: list[Plan], monkeypatch: py
         reserve()
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_addresses_are_in_the_subnet_and_distinct() -> None:
     for subnet in map(str, addresses.SUBNETS):
         found = [address(subnet, node) for node in NODES]

@@ -368,13 +368,13 @@ OTHERS: dict[str, tuple[list[str], str]] = {
 }
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(("words", "said"), RUN.values(), ids=RUN)
 def test_run(words: list[str], said: str) -> None:
     refused(["run", *words], said=said.split(" … "))
 
 
-@pytest.mark.sampled(15)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize(("words", "said"), SOAK.values(), ids=SOAK)
 def test_soak(words: list[str], said: str) -> None:
     refused(["soak", "--results", "results", *words], said=said.split(" … "))

@@ -249,7 +249,7 @@ LINES: dict[str, dict[str, Any] | str] = {
 }  # fmt: skip
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(11)
 @pytest.mark.parametrize("name", LINES)
 def test_a_bad_line_of_a_recording(tmp_path: Path, name: str) -> None:
     path, results = tmp_path / "recording.jsonl", tmp_path / "results"

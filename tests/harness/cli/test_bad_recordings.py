@@ -233,7 +233,7 @@ FOLDERS = {
 }  # fmt: skip
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(11)
 @pytest.mark.parametrize("name", FOLDERS)
 def test_a_damaged_run_folder(run: Run, name: str) -> None:
     case = FOLDERS[name]
@@ -252,7 +252,7 @@ def test_a_damaged_run_folder(run: Run, name: str) -> None:
     assert all(word in ended.out for word in ("evidence is missing", *case.said)), ended.out
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("unsealed", [False, True])
 def test_the_undamaged_run_is_valid(run: Run, unsealed: bool) -> None:
     if unsealed:

@@ -184,7 +184,7 @@ OPTIONS: dict[str, tuple[list[str], str]] = {
 }
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     "words", [["recording", "replay"], ["recording", "shrink"]], ids=["replay", "shrink"]
 )
@@ -209,7 +209,7 @@ def test_options(words: list[str], said: str) -> None:
     refused(words, said=[said])
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.usefixtures("run")
 def test_a_folder_that_nobody_damaged_is_repeated() -> None:
     ended = command("recording", "replay", "run")

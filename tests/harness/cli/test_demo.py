@@ -17,7 +17,7 @@ from history.run_folder import Run
 LINES_MOST = 30
 
 
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(48)
 def test_a_loss_is_found_explained_and_absent_today(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "harness.cli.main", "demo", "--results", str(tmp_path)]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3]), "PATH": ""}

@@ -87,7 +87,7 @@ def test_the_nemesis_example_is_planned_injected_and_healed(monkeypatch: pytest.
     assert cluster.calls == [("kill", (3,)), ("revive", (3,)), ("revive", (3,))]
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.slow
 def test_two_files_add_a_workload_and_two_a_nemesis(tmp_path: Path) -> None:
     """In a copy of the repository: a run of both on the simulated system, and the maps of the packages."""
@@ -134,7 +134,7 @@ def test_simulated_runs_of_the_tutorial_say_what_is_found() -> None:
     assert [said for _, said in simulated_runs()] == ["", "lost-write", "lost-write"]
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("number", range(3))
 def test_a_simulated_run_of_the_tutorial_finds_what_is_said(number: int) -> None:
     words, said = simulated_runs()[number]
@@ -151,7 +151,7 @@ def configured(words: str) -> RunConfig:
     return run_config(dict(map(setting, [*re.findall(r"--set (\S+)", words), *map("=".join, given.items())])))
 
 
-@pytest.mark.sampled(15)
+@pytest.mark.sampled(24)
 def test_the_generated_parts_are_up_to_date(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "harness.cli.catalogue", str(tmp_path)]
     subprocess.run(command, check=True)  # other tests of this process may have defined rules of their own

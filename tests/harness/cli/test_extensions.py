@@ -30,7 +30,7 @@ def files(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(48)
 @pytest.mark.slow
 def test_a_run_with_files_of_the_user_s_own(files: Path) -> None:
     words = "run --sut simulated --workload ./pairs.py --nemesis ./blink.py:BLINK@leader"
@@ -47,7 +47,7 @@ def test_a_run_with_files_of_the_user_s_own(files: Path) -> None:
     assert f"{extensions.VARIABLE}=" in done.stdout, "the line that repeats the run names the files"
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.slow
 def test_the_examples_pass_mypy_and_ruff_as_they_are_printed(files: Path) -> None:
     settings = str(DOCS.parent / "pyproject.toml")

@@ -57,7 +57,7 @@ def full(*_: object, **__: object) -> NoReturn:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(11)
 @pytest.mark.parametrize(("words", "part"), WRITES.values(), ids=WRITES)
 def test_a_full_disk(here: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], part: str) -> None:
     with monkeypatch.context() as patched:
@@ -72,7 +72,7 @@ def test_a_full_disk(here: Path, monkeypatch: pytest.MonkeyPatch, words: list[st
     assert (again.code, again.err) == (0, "")
 
 
-@pytest.mark.sampled(13)
+@pytest.mark.sampled(21)
 @pytest.mark.usefixtures("here")
 def test_a_verdict_stands_without_its_report(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("harness.report.write_atomically", full)
@@ -102,7 +102,7 @@ def test_half_an_export_does_not_stay(here: Path, monkeypatch: pytest.MonkeyPatc
     assert not (here / "made.json").exists()
 
 
-@pytest.mark.sampled(13)
+@pytest.mark.sampled(21)
 def test_a_file_in_the_way_is_the_users_to_move(here: Path) -> None:
     (here / "blocked").write_text("")
     refused(

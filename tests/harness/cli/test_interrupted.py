@@ -74,7 +74,7 @@ def struck(number: signal.Signals) -> Callable[..., object]:
     return work
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 @pytest.mark.usefixtures("here")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
 @pytest.mark.parametrize(("words", "part"), COMMANDS.values(), ids=COMMANDS)
@@ -109,7 +109,7 @@ def test_no_command_is_forgotten() -> None:
     )
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 def test_a_process_of_its_own(here: Path) -> None:
     (here / "results").mkdir()
     words = program("harness.cli.main", "serve", "--port", "0", "--results", "results")

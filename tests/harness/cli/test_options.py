@@ -75,7 +75,7 @@ def test_help_shows_all_of_its_text() -> None:
     assert [text for text in found if Text.from_markup(text).plain != text] == []
 
 
-@pytest.mark.sampled(27)
+@pytest.mark.sampled(43)
 def test_a_check_needs_no_pandas(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", simulate(3, portable=False).tables()).folder
     code = "import sys; from harness.cli.main import app; app(sys.argv[1:], standalone_mode=False)"

@@ -20,7 +20,7 @@ def inquest(*words: str | Path) -> int:
     return ended if isinstance(ended, int) else 0
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 def test_a_recording_is_imported_judged_and_exported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -40,7 +40,7 @@ def test_a_recording_is_imported_judged_and_exported(
     assert (latest / "config.json").exists()
 
 
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(48)
 @pytest.mark.spark
 def test_spark_imports_the_same_recording(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = []
@@ -61,7 +61,7 @@ def test_spark_imports_the_same_recording(tmp_path: Path, capsys: pytest.Capture
     assert all(by_spark[name] == by_process[name] for name in by_spark if name != "names.json")
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_damage_ends_with_unknown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     damaged = tmp_path / "damaged.edn"
     damaged.write_bytes((RECORDINGS / "jepsen.edn").read_bytes() + b"{:index\n")

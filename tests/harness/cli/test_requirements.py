@@ -119,7 +119,7 @@ RUN = ("run", "--sut", "simulated", "--seed", "1", "--duration", "5", "--brokers
 """Of a few seconds; in its only fault all brokers die."""
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(11)
 def test_a_run_says_what_was_required_in_its_first_line_and_in_every_file(tmp_path: Path) -> None:
     words = "recovery<=100s,served>=100%,reached:fenced"
     ended = command(*RUN, "--nemesis", "kill:all", "--results", tmp_path, "--require", words)

@@ -115,7 +115,7 @@ def test_where_nothing_was_shrunk_latest_is_the_run_that_it_was(
     assert f"fewer than 2 of 3 repeats of {run.name} show it; 0 were" in ended.err or code == 130
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(13)
 @pytest.mark.parametrize("tried", [0, 1])
 def test_an_interrupt_leaves_the_smallest_simulated_run_so_far(
     tried: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -18,7 +18,7 @@ def checked(run: Path, stderr: int) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(command, stdout=subprocess.PIPE, stderr=stderr, env={**os.environ, "TERM": "xterm"})
 
 
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(48)
 @pytest.mark.slow
 def test_a_terminal_shows_how_far_the_check_is_and_a_pipe_nothing(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", simulate(3, portable=False).tables()).folder

@@ -128,7 +128,7 @@ def exits(code: int) -> str:
     return f"trap 'exit {code}' TERM; echo ready; while :; do sleep 0.05; done"
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("script", "given", "how"),
     [
@@ -150,7 +150,7 @@ def test_whether_an_instance_ended_in_order(
     assert how_ended(tmp_path, script, **given) == how
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("code", [0, 3])
 def test_what_has_ended_already_is_lost_whatever_its_exit_code(tmp_path: Path, code: int) -> None:
     script = f"echo ready; until [ -e go ]; do sleep 0.05; done; echo no more; exit {code}"
@@ -168,7 +168,7 @@ echo bye && echo committed >>calls
 """A program that has something to do when it is asked to end; its output has to be read for that."""
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     "command",
     [
@@ -186,7 +186,7 @@ def test_what_a_program_started_is_asked_to_end_once_and_may(tmp_path: Path, com
     assert (tmp_path / "calls").read_text() == "asked\ncommitted\n"
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(13)
 @pytest.mark.parametrize(("next_s", "calls"), [(0.1, "asked\ncommitted\n"), (60.0, None)])
 def test_one_that_does_not_end_keeps_no_other_from_being_asked(
     tmp_path: Path, next_s: float, calls: str | None

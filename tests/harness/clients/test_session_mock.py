@@ -173,7 +173,7 @@ def test_a_late_report_reaches_no_later_send(nobody: str, opened: Connect, topic
         assert delivery == Unknown("_TIMED_OUT")
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_the_identity_of_the_producer_is_told_once(bootstrap: str, opened: Connect, topic: str) -> None:
     session = opened(bootstrap, acks=-1, idempotent=True)
     event = watch(session, lambda: run_blocking(session.send(records(topic, 1))), ProducerEvent)
@@ -361,7 +361,7 @@ def test_a_group_assigns_and_commits_under_one_generation(
     assert run_blocking(session.commit_offsets(dict.fromkeys(tps, 6))) == event.generation
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(19)
 def test_a_new_member_tells_the_committed_offsets_that_it_was_given(
     bootstrap: str, opened: Connect, topic: str
 ) -> None:

@@ -135,7 +135,7 @@ worker_main.main()
 """
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("error", "status"),
     [
@@ -265,7 +265,7 @@ def last_words(run: Run, code: int, **args: str) -> str:
         worker.close()
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_a_worker_whose_client_refuses_a_setting_says_so(run: Run) -> None:
     """No cluster is needed to refuse a setting."""
     settings = RunConfig(seed=1, client_settings={"producer.linger.mss": "1"})
@@ -282,7 +282,7 @@ def bootstrap() -> Iterator[str]:
     del mock
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 def test_a_worker_that_meets_a_broker_of_another_cluster_ends_and_names_it(run: Run, bootstrap: str) -> None:
     said = last_words(run, os.EX_PROTOCOL, bootstrap_servers=bootstrap, cluster_id="own")
     assert said.endswith(", and not of own")

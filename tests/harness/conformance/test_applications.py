@@ -36,7 +36,7 @@ def run(tmp_path: Path, command: list[str], nemesis: str, *words: str) -> tuple[
     )
 
 
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(48)
 @pytest.mark.parametrize(
     ("kind", "nemesis", "words", "code", "said"),
     [
@@ -59,7 +59,7 @@ def test_each_application_has_its_verdict(
     assert said in output
 
 
-@pytest.mark.sampled(15)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize(
     ("kind", "nemesis", "code", "said"),
     [
@@ -77,7 +77,7 @@ def test_each_aggregator_has_its_verdict(
     assert said in output
 
 
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(48)
 def test_an_effect_whose_input_was_not_committed_is_found(tmp_path: Path) -> None:
     effects = shlex.join([*SINK, "show"])
     sink = [*SINK, "one-behind"]
@@ -86,7 +86,7 @@ def test_an_effect_whose_input_was_not_committed_is_found(tmp_path: Path) -> Non
     assert "first eos-uncommitted" in output
 
 
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(48)
 @pytest.mark.parametrize(
     ("kind", "code", "said"),
     [
@@ -103,7 +103,7 @@ def test_each_sink_has_its_verdict(tmp_path: Path, kind: str, code: ExitCode, sa
     assert said in output
 
 
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(38)
 @pytest.mark.parametrize(
     ("kind", "nemesis", "code", "said"),
     [
@@ -122,7 +122,7 @@ def test_each_sink_with_postgresql_has_its_verdict(
     assert said in output
 
 
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(38)
 @pytest.mark.parametrize("kind", ["unique", "offsets"])
 def test_a_database_that_dies_and_comes_back_makes_no_right_sink_wrong(
     tmp_path: Path, server: Server, kind: str
@@ -153,7 +153,7 @@ def more_than(rows: int, server: Server, before: set[str]) -> bool:
     return sum(count for schema, count in server.rows().items() if schema not in before) > rows
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 def test_effects_that_cannot_be_listed_are_named(tmp_path: Path) -> None:
     sink = [*SINK, "unique"]
     ended, output = run(
@@ -163,7 +163,7 @@ def test_effects_that_cannot_be_listed_are_named(tmp_path: Path) -> None:
     assert "--effects sh: it ended with exit code 3: broken" in output
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 def test_an_instance_that_ends_on_its_own_is_named(tmp_path: Path) -> None:
     ends = [sys.executable, "-c", "import time; time.sleep(3); print('no more'); raise SystemExit(4)"]
     ended, output = run(tmp_path, ends, "none", "--duration", "4")
@@ -172,13 +172,13 @@ def test_an_instance_that_ends_on_its_own_is_named(tmp_path: Path) -> None:
     assert "were lost: the application ended with exit code 4; its last line: no more" in output
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(19)
 def test_an_application_that_does_nothing_is_not_called_valid(tmp_path: Path) -> None:
     ended, output = run(tmp_path, ["sleep", "1000"], "none", "--duration", "1")
     assert ended == ExitCode.UNKNOWN, output
 
 
-@pytest.mark.sampled(17)
+@pytest.mark.sampled(27)
 def test_nothing_of_an_application_outlives_a_harness_that_is_killed(tmp_path: Path) -> None:
     pids = tmp_path / "pids"
     script = (

@@ -30,7 +30,7 @@ def run(tmp_path: Path, kind: str, workload: str, nemesis: str, *words: str) -> 
     return inquest(tmp_path, "run", *where, *what, "--duration", "8", *few, *words)
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(19)
 @pytest.mark.parametrize(
     ("kind", "workload", "nemesis", "code", "said"),
     [
@@ -58,7 +58,7 @@ def test_each_client_has_its_verdict(
     assert said in output
 
 
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(48)
 @pytest.mark.parametrize("after", [40, 10**9])
 def test_a_client_that_stands_still_while_its_twin_works_is_told(tmp_path: Path, after: int) -> None:
     kind = f"starves {after} {tmp_path / 'first'}"
@@ -72,7 +72,7 @@ def test_a_client_that_stands_still_while_its_twin_works_is_told(tmp_path: Path,
         assert ended == ExitCode.VALID, output
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 def test_no_recording_starts_a_client(tmp_path: Path) -> None:
     """A recorded run names the kind of its clients, and no command; the person who repeats it does."""
     ended, output = run(tmp_path, "none", "queue", "none", "--set", "duration_s=1")

@@ -127,7 +127,7 @@ class Sink:
             )
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize(
     ("mode", "rows"),
     [("plain", [0, 0, 1, 1, 2, 3, 4]), ("early", [0, 1]), ("unique", ONCE), ("offsets", ONCE)],
@@ -142,7 +142,7 @@ def test_the_server_dies_before_a_row(mode: str, rows: list[int], tmp_path: Path
     assert sink.rows() == rows
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize(
     ("mode", "rows"),
     [("plain", [0, 0, 1, 1, 2, 2, 3, 4]), ("early", [0, 1, 2]), ("unique", ONCE), ("offsets", ONCE)],
@@ -164,7 +164,7 @@ def test_the_server_dies_between_a_row_and_its_answer(
     assert sink.rows() == rows
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize(
     ("mode", "rows"), [("plain", sorted(ONCE + ONCE)), ("unique", ONCE), ("offsets", ONCE)]
 )
@@ -177,7 +177,7 @@ def test_a_sink_that_stood_still_while_its_successor_wrote(
     assert sink.rows() == rows
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 def test_offsets_of_the_database_go_before_those_of_the_group(tmp_path: Path, server: Server) -> None:
     sink = Sink(tmp_path, "offsets", server)
     with sink.held():

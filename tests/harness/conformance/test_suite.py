@@ -47,7 +47,7 @@ FOUND = [
 ]
 
 
-@pytest.mark.sampled(29)
+@pytest.mark.sampled(46)
 @pytest.mark.parametrize(("kind", "case", "why"), FOUND)
 def test_a_broken_client_fails_its_case(
     kind: str, case: str, why: str, monkeypatch: pytest.MonkeyPatch
@@ -63,7 +63,7 @@ def test_a_broken_client_fails_its_case(
     assert why in said[1]
 
 
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(48)
 @pytest.mark.parametrize("words", [EXAMPLE, AIOKAFKA])
 def test_an_example_keeps_the_protocol(words: list[str]) -> None:
     results = perform(words, quietly)
@@ -99,7 +99,7 @@ def test_a_member_holds_what_it_was_given_until_it_is_taken(after: AssignmentKin
     assert len(member.held) == held
 
 
-@pytest.mark.sampled(19)
+@pytest.mark.sampled(30)
 def test_what_a_client_lacks_is_not_tried() -> None:
     body = """
 import json, sys

@@ -19,7 +19,7 @@ print("\\n".join(filter(None, (getattr(one, "__file__", None) for one in sys.mod
 """
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(14)
 def test_it_has_all_modules_that_a_node_imports() -> None:
     done = subprocess.run([sys.executable, "-c", IMPORTED], capture_output=True, text=True, check=True)
     parent = RECIPES.parent
@@ -30,7 +30,7 @@ def test_it_has_all_modules_that_a_node_imports() -> None:
     assert own <= {path for path, _ in code_image._sources()}
 
 
-@pytest.mark.sampled(15)
+@pytest.mark.sampled(24)
 def test_a_node_is_imported_where_nothing_else_is(tmp_path: Path) -> None:
     """Modules that read a file of the repository when they are imported cannot be among them."""
     for path, name in code_image._sources():

@@ -77,14 +77,14 @@ def test_a_broker_agrees_with_itself(kafka: str) -> None:
     assert len(asked) >= 16
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("bug", BUGS)
 def test_a_planted_bug_differs(bug: str) -> None:
     _, difference = first(bug)
     assert difference.kind[0] in BUGS[bug]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_an_example_that_fails_is_made_small() -> None:
     example, difference = first("lso-ignores-open")
 
@@ -102,7 +102,7 @@ def test_an_example_that_fails_is_made_small() -> None:
     )
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_a_campaign_ends_with_its_first_error_and_says_what_it_compared(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

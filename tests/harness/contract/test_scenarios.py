@@ -126,13 +126,13 @@ def test_a_stage_that_no_real_broker_can_play_says_why() -> None:
     assert not any(kind.not_played for kind in stage.REAL)
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(11)
 @pytest.mark.parametrize(("kafka", "least"), [("4.3.1", 85), ("3.9.1", 72)])
 def test_so_many_scenarios_tell_of_brokers_of_these_versions(kafka: str, least: int) -> None:
     assert len(those_of(kafka)) >= least
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 def test_each_scenario_that_is_played_tells_of_todays_brokers() -> None:
     assert set(those_of(TODAY)) == set(PLAYED) - EARLIER.keys()
     assert all(name in those_of(kafka) for name, kafka in EARLIER.items())
@@ -152,7 +152,7 @@ def test_the_questions_show_what_the_tables_show(name: str) -> None:
         assert [asked[n] for n in seen] == [stated[n] for n in seen]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 def test_a_broker_shows_what_it_shows_itself() -> None:
     said: list[str] = []
     comparison = ScenarioComparison()

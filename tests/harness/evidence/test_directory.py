@@ -248,7 +248,7 @@ def test_no_offset_and_no_time_of_a_batch_is_too_large_to_be_read(
     assert read(tmp_path, 1)["batches"].num_rows == batches
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", [name for name in FILES if name.endswith(".log")])
 def test_damage_under_a_right_checksum_is_a_row_of_the_file_and_one_of_its_records(
     tmp_path: Path, name: str

@@ -41,7 +41,7 @@ def torn() -> Simulated:
     return done
 
 
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(38)
 @pytest.mark.slow
 def test_the_mended_era_is_clean_where_the_other_is_not(torn: Simulated) -> None:
     mended = torn.config.section(SimulatedSection).model_copy(update={"era": "4.3-mended"})
@@ -89,7 +89,7 @@ def test_half_a_transaction_explains_findings_of_some_classes_only() -> None:
     }
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.slow
 def test_a_recorded_run_labels_it_from_the_log_of_a_node(torn: Simulated, tmp_path: Path) -> None:
     run = Run(tmp_path / "run")
@@ -101,7 +101,7 @@ def test_a_recorded_run_labels_it_from_the_log_of_a_node(torn: Simulated, tmp_pa
     assert {each.known_bug for each in found.values() if each.disallowed} == {"KAFKA-20734"}
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(11)
 @pytest.mark.slow
 def test_a_skip_over_such_records_is_explained(torn: Simulated) -> None:
     """The skip is in a partition that got its marker: an abort, while the one left out shows the commit."""

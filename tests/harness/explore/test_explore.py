@@ -44,13 +44,13 @@ SEEDS_OF_PAIRS = 5000
 WAIT_S = 60.0
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_a_seed_without_planted_bugs_is_clean(seed: int) -> None:
     assert trial(clean(seed)).failures == []
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_a_candidate_that_misses_metadata_does_not_hold_up_topics() -> None:
     # It stood for election again and again: at the end two brokers had not heard of the new topics.
     assert trial(stored.config("candidate-without-metadata")).failures == []
@@ -69,7 +69,7 @@ def test_a_new_workload_takes_seeds_over_and_leaves_the_others(monkeypatch: pyte
     ]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_a_new_nemesis_takes_seeds_over_and_leaves_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     before = [clean(seed) for seed in range(120)]
     monkeypatch.setattr(profile, "NEMESES", ("kill:one@random", *reversed(profile.NEMESES)))
@@ -93,7 +93,7 @@ def test_seeds_have_every_family_that_the_simulated_cluster_can_have() -> None:
     assert {one.name for one in FAMILIES} - possible == {"disk", "quorum", "upgrade"}
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_a_seed_has_what_its_nemesis_needs_and_no_known_bug_that_it_makes_certain() -> None:
     made = [clean(seed) for seed in range(1200)]
     unclean = [one for one in made if one.nemesis == "unclean"]
@@ -105,7 +105,7 @@ def test_a_seed_has_what_its_nemesis_needs_and_no_known_bug_that_it_makes_certai
     assert not away & {"groups", "copier"}
 
 
-@pytest.mark.sampled(16)
+@pytest.mark.sampled(26)
 def test_seeds_have_every_pair_and_prefer_random_faults() -> None:
     pairs: Counter[tuple[str, str]] = Counter()
     for seed in range(SEEDS_OF_PAIRS):
@@ -117,14 +117,14 @@ def test_seeds_have_every_pair_and_prefer_random_faults() -> None:
     assert 2.5 <= random / len(modelled()) / expected <= 3.5
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 def test_some_share_groups_come_to_the_limit_of_deliveries() -> None:
     presets = {(one.workload == "share", one.preset) for one in map(clean, range(300))}
     assert {preset for share, preset in presets if share} == {"share", "share-limit"}
     assert "share-limit" not in {preset for share, preset in presets if not share}
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 def test_some_share_groups_have_a_dead_letter_queue_where_brokers_have_such() -> None:
     runs = [clean(seed, "4.4") for seed in range(400)]
     shared = [one.dead_letters for one in runs if one.workload == "share"]
@@ -133,7 +133,7 @@ def test_some_share_groups_have_a_dead_letter_queue_where_brokers_have_such() ->
     assert not any(clean(one.seed, "4.3").dead_letters for one in runs if one.dead_letters)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 def test_a_seed_is_always_the_same_run() -> None:
     assert clean(11) == clean(11)
     assert trial(clean(11)) == trial(clean(11))
@@ -324,7 +324,7 @@ def test_an_era_is_refused_what_no_run_of_it_shows_before_any_run(
         assert len(hunted_until(name, 1)) == 1
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_all_leaves_out_what_no_run_of_the_era_shows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exploration, "trial", finds(mutant=True))
     outcome = explore(seeds=1, mutants="all", era=OLD[0], processes=1, say=lambda _: None)
@@ -366,7 +366,7 @@ def test_a_known_weakness_is_counted_and_is_no_failure(capsys: pytest.CaptureFix
     assert "known weakness KAFKA-20734: in 1 seeds: 3" in capsys.readouterr().out
 
 
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(48)
 @pytest.mark.slow
 def test_json_of_the_command() -> None:
     mutants = "commit-writes-abort,abort-answers-commit"
@@ -475,7 +475,7 @@ def test_ctrl_c_in_a_hunt_keeps_its_runs(monkeypatch: pytest.MonkeyPatch) -> Non
     assert (whole.interrupted, whole.code) == (False, ExitCode.ANOMALY)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_all_processes_and_prints_what_was_found(number: signal.Signals) -> None:
     """Also one that reaches all of them, as Ctrl-C does."""
@@ -512,7 +512,7 @@ def test_names_of_mutants() -> None:
         named("keep-tail,")
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(11)
 @pytest.mark.slow
 def test_processes_make_the_same_runs() -> None:
     mutants = "repeats-not-recognised,abort-answers-commit"
@@ -558,7 +558,7 @@ def test_a_failure_of_the_harness_is_no_pass_and_no_finding(
 
 
 @pytest.mark.spark
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(48)
 def test_spark_makes_the_same_runs() -> None:
     mutants = "repeats-not-recognised,abort-answers-commit"
     here = explore(seeds=2, mutants=mutants, processes=1, say=lambda _: None)
@@ -567,7 +567,7 @@ def test_spark_makes_the_same_runs() -> None:
     assert len(here.clean) == 2
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(16)
 def test_the_rules_about_logs_are_asked_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
     def refusing(*of: Any, evidence: Evidence | None, **more: Any) -> Tally:
         tally = check_tables(*of, evidence=evidence, **more)
@@ -588,7 +588,7 @@ def test_the_rules_about_logs_are_asked_on_request(monkeypatch: pytest.MonkeyPat
     assert (silent.refused, silent.failures) == ({}, [])
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("more", "code"), [({}, ExitCode.HARNESS), ({"anomalies": {"lost-write": 1}}, ExitCode.ANOMALY)]
 )

@@ -14,7 +14,7 @@ def test_bugs_that_leave_no_trace_show_in_runs() -> None:
     assert {name for name, bug in MUTANTS.items() if bug.no_trace} < set(hunted())
 
 
-@pytest.mark.sampled(16)
+@pytest.mark.sampled(26)
 def test_a_planted_bug_is_found_in_logs_and_its_twin_is_sound() -> None:
     tried, broken = first_found("elects-any-replica", range(9))
     assert "unclean-election" in broken
@@ -23,12 +23,12 @@ def test_a_planted_bug_is_found_in_logs_and_its_twin_is_sound() -> None:
     assert judged(without_mutant(config)).broken == {}
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(13)
 def test_a_bug_of_a_reader_leaves_no_trace() -> None:
     assert found(hunting("aborted-not-filtered", 0)) == {}
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(11)
 @pytest.mark.parametrize("seed", [0, 5])
 def test_a_sound_run_breaks_no_rule(seed: int) -> None:
     verdict = judged(clean(seed), weaknesses=True)
@@ -37,7 +37,7 @@ def test_a_sound_run_breaks_no_rule(seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(21)
+@pytest.mark.sampled(34)
 @pytest.mark.parametrize("name", LOG_DAMAGE)
 def test_rules_about_logs_find_what_clients_do_not_see(name: str) -> None:
     rules = set(LOG_DAMAGE[name].rules)

@@ -140,7 +140,7 @@ def test_what_was_reached_stays_when_the_time_is_over() -> None:
     assert msgspec.json.decode(msgspec.json.encode(told), type=type(told)).steps == told.steps
 
 
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(48)
 @pytest.mark.slow
 def test_a_planted_bug_among_twenty_faults() -> None:
     """Whoever has most of a log leads, or so it claims: a kill or two are enough, and 20 are planned."""

@@ -29,7 +29,7 @@ def drawn(way: str, first: int, number: int) -> list[RunConfig]:
     return made
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("way", WAYS)
 def test_the_same_first_seed_draws_the_same_runs(way: str) -> None:
     made = drawn(way, 100, 25)
@@ -49,7 +49,7 @@ def test_names_are_shared_out() -> None:
     assert len({one.nemesis for one in made}) > len(NEMESES) / 2
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 def test_most_runs_come_from_those_with_rare_features() -> None:
     made = drawn("rare", 0, 60)
     assert made[:INITIAL] == drawn("dealt", 0, INITIAL)
@@ -61,7 +61,7 @@ def test_most_runs_come_from_those_with_rare_features() -> None:
     assert sum(far <= 4 for far in distances) > len(distances) / 3
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(13)
 def test_what_yields_more_is_drawn_more_often() -> None:
     draws, found = Draws("yields", 0), Counter[str]()
     for number in range(60):
@@ -73,7 +73,7 @@ def test_what_yields_more_is_drawn_more_often() -> None:
     assert len(found) == len(modelled())
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_features_say_what_was_asked_under_which_fault() -> None:
     settings = {"workload": "transactions", "nemesis": "kill:one@leader", "duration_s": 6, "seed": 3}
     with keeping_messages():
@@ -121,7 +121,7 @@ def test_the_halves_share_out_all_bugs_and_plant_them() -> None:
     assert not {name for name in asked if name.startswith("share-")}
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 def test_each_setting_is_drawn() -> None:
     made = drawn("dealt", 0, 60)
     for name, known in DIMENSIONS.items():

@@ -16,7 +16,7 @@ from tests.harness.external.conftest import FileMaker
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_topics_of_others_are_not_the_runs(
     model: ModelCluster, cluster_file: FileMaker, tmp_path: Path
 ) -> None:

@@ -113,7 +113,7 @@ def test_the_container_of_a_pod_with_several(
     assert its.around["INQUEST_CONTAINER"] == container
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 def test_the_context_is_the_one_when_the_run_begins(made: Made) -> None:
     cluster = made()
     hooked = runner()
@@ -124,7 +124,7 @@ def test_the_context_is_the_one_when_the_run_begins(made: Made) -> None:
     assert len(contexts) == len(cluster.calls()) - 1  # all but the question for the current one
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_without_a_context_kubectl_takes_its_own(made: Made) -> None:
     cluster = made(context="")
     runner().on_nodes("shut_down", (0,))
@@ -216,7 +216,7 @@ def test_a_pod_that_does_not_run_is_named(made: Made) -> None:
 # ---- what hooks do
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 def test_kill_is_in_force_when_it_returns_and_the_pod_stays(made: Made) -> None:
     cluster = made()
     pids, uid = [cluster.pid(f"kafka-{n}") for n in range(2)], cluster.uid("kafka-0")
@@ -229,7 +229,7 @@ def test_kill_is_in_force_when_it_returns_and_the_pod_stays(made: Made) -> None:
     assert cluster.pid("kafka-1") == pids[1]
 
 
-@pytest.mark.sampled(11)
+@pytest.mark.sampled(18)
 def test_a_node_that_waits_before_its_next_start_is_revived_in_a_new_pod(made: Made) -> None:
     cluster, hooked = made(), runner()
     uid = cluster.uid("kafka-0")
@@ -243,7 +243,7 @@ def test_a_node_that_waits_before_its_next_start_is_revived_in_a_new_pod(made: M
     assert not any("--force" in words or "--grace-period=0" in words for words in cluster.calls())
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 def test_shut_down_ends_in_order_and_something_else_starts_it_again(made: Made) -> None:
     cluster, hooked = made(), runner()
     pid, uid = cluster.pid("kafka-0"), cluster.uid("kafka-0")
@@ -254,7 +254,7 @@ def test_shut_down_ends_in_order_and_something_else_starts_it_again(made: Made) 
     assert alive(cluster.pid("kafka-0"))
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 def test_pause_and_resume_do_so_once_and_twice(made: Made) -> None:
     cluster, hooked = made(), runner()
     pid = cluster.pid("kafka-0")
@@ -264,7 +264,7 @@ def test_pause_and_resume_do_so_once_and_twice(made: Made) -> None:
     assert state(cluster.pid("kafka-1")) == "S"
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 def test_where_kubectl_does_not_answer_nothing_was_killed_or_resumed(made: Made) -> None:
     cluster, hooked = made(), runner()
     hooked.on_nodes("pause", (0,))
@@ -278,7 +278,7 @@ def test_where_kubectl_does_not_answer_nothing_was_killed_or_resumed(made: Made)
     assert state(cluster.pid("kafka-0")) == "T"
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(11)
 def test_all_is_healed_at_once(made: Made) -> None:
     cluster, hooked = made(), runner()
     hooked.on_nodes("pause", (0,))
@@ -287,7 +287,7 @@ def test_all_is_healed_at_once(made: Made) -> None:
     assert [state(cluster.pid(f"kafka-{n}")) for n in range(2)] == ["S", "S"]
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 def test_process_1_takes_no_signal_so_that_the_hooks_do_not_exist(made: Made) -> None:
     cluster, given = made(one=True), file()
     its = means(given)
@@ -300,7 +300,7 @@ def test_process_1_takes_no_signal_so_that_the_hooks_do_not_exist(made: Made) ->
     assert alive(cluster.pid("kafka-0"))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_its_absence_is_seen_by_the_hook_as_well(made: Made) -> None:
     """A hook that ends well has done what it says: here the signal would be lost without an error."""
     made(one=True)
@@ -326,7 +326,7 @@ def test_who_may_not_run_programs_in_pods_may_shut_them_down(made: Made) -> None
     assert lacks["pause"] == 'pod kafka-0: Error from server (Forbidden): pods "kafka-0" is forbidden'
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 def test_a_revival_that_does_not_come_says_what_it_saw(made: Made) -> None:
     cluster = made()
     given = file(deadline_s=3)
@@ -357,7 +357,7 @@ def collected(made: Made, tmp_path: Path, *, starts: int) -> Path:
     return target
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("starts", "log"), [(0, "log of start 0\n"), (1, "log of start 0\nlog of start 1\n")]
 )
@@ -371,7 +371,7 @@ def test_collect_brings_logs_and_the_disk_of_this_node(
     ]  # fmt: skip
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 def test_several_log_directories_are_copied_into_folders_of_their_own(made: Made, tmp_path: Path) -> None:
     cluster = made()
     for folder in ("one", "two"):
@@ -381,7 +381,7 @@ def test_several_log_directories_are_copied_into_folders_of_their_own(made: Made
     assert sorted(path.name for path in (tmp_path / "data").glob("*/*")) == ["one-0", "two-0"]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("log_dirs", ["/nowhere", "/data", "/data,/data"])
 def test_a_copy_of_a_disk_that_breaks_off_is_none(log_dirs: str, made: Made, tmp_path: Path) -> None:
     """tar takes an archive that ends between two files for a whole one."""

@@ -43,7 +43,7 @@ def whole(model: ModelCluster) -> ModelCluster:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("before", "now", "after"),
     [
@@ -63,7 +63,7 @@ def test_replicas_that_moved_are_put_back(
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_what_cannot_be_put_back_is_named(whole: ModelCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(placements, "BACK_S", 0.5)
     (said,) = put_back(whole.admin, {TP: (1, 2, 9)})

@@ -49,7 +49,7 @@ def pods(model: ModelCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         cluster.stop()
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(19)
 def test_doctor_ends_and_stops_pods_and_sees_them_back(
     model: ModelCluster, cluster_file: FileMaker, pods: Made
 ) -> None:
@@ -71,7 +71,7 @@ def test_doctor_ends_and_stops_pods_and_sees_them_back(
     assert not set(before) & {cluster.uid(f"kafka-{node}") for node in model.nodes}
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 def test_doctor_says_which_hooks_do_not_exist(cluster_file: FileMaker, pods: Made) -> None:
     pods(one=True)
     code, said = doctor(cluster_file(f"{PODS}[hooks]\nshut_down = 'exit 5'\n"), "--owned")
@@ -80,7 +80,7 @@ def test_doctor_says_which_hooks_do_not_exist(cluster_file: FileMaker, pods: Mad
     assert not any("kill, revive" in line or "pause, resume" in line for line in said)
 
 
-@pytest.mark.sampled(20)
+@pytest.mark.sampled(32)
 @pytest.mark.parametrize(
     ("nemesis", "lacks"),
     [
@@ -98,7 +98,7 @@ def test_a_run_whose_hooks_do_not_exist_is_refused_and_why(
     assert f"the cluster's file lacks the hooks {lacks}" in said
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 def test_other_pods_than_brokers_are_one_line(cluster_file: FileMaker, pods: Made) -> None:
     pods()
     some = 'kubernetes = { namespace = "kafka", pods = { 1 = "kafka-1", 2 = "kafka-2" } }\n'
@@ -107,7 +107,7 @@ def test_other_pods_than_brokers_are_one_line(cluster_file: FileMaker, pods: Mad
     assert "the file names the brokers 1, 2, and the cluster has 1, 2, 3" in said
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(14)
 def test_a_killed_harness_leaves_no_pod_stopped(
     model: ModelCluster, cluster_file: FileMaker, pods: Made
 ) -> None:

@@ -65,7 +65,7 @@ def events(run: Run) -> list[object]:
     return list(decode(run.events.read_bytes()))
 
 
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(48)
 @pytest.mark.parametrize(
     ("kind", "code", "said"), [("at-most-once", ExitCode.ANOMALY, "eos-loss"), ("right", ExitCode.VALID, "")]
 )
@@ -80,7 +80,7 @@ def test_a_file_brings_its_application(kind: str, code: ExitCode, said: str, clu
     assert recorded_config(only_run(file).config).app == Application(input="orders")
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(11)
 @pytest.mark.parametrize(
     ("workload", "nemesis"), [("copier", "client,elections"), ("transactions", "wire:fetch")]
 )
@@ -104,7 +104,7 @@ def test_without_hooks_clients_leaders_and_requests_are_hit(
     assert not belongings.listed(model.admin).under(config.prefix).groups or workload == "copier"
 
 
-@pytest.mark.sampled(19)
+@pytest.mark.sampled(30)
 @pytest.mark.parametrize(
     ("nemesis", "why"),
     [
@@ -128,7 +128,7 @@ def test_a_nemesis_whose_hooks_are_not_there_is_refused(
     assert not (file.parent / "results").exists()
 
 
-@pytest.mark.sampled(22)
+@pytest.mark.sampled(35)
 def test_a_cluster_with_topics_of_others_is_refused(model: ModelCluster, cluster_file: FileMaker) -> None:
     theirs = f"orders-{os.getpid()}"
     run_blocking(model.create_topic(theirs, 1, 3, {}))
@@ -139,7 +139,7 @@ def test_a_cluster_with_topics_of_others_is_refused(model: ModelCluster, cluster
     assert list((file.parent / "results").iterdir()) == []
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 def test_what_another_run_has_is_not_touched(model: ModelCluster, cluster_file: FileMaker) -> None:
     prefix = f"taken-{os.getpid()}-"
     run_blocking(model.create_topic(f"{prefix}queue", 1, 3, {}))
@@ -148,7 +148,7 @@ def test_what_another_run_has_is_not_touched(model: ModelCluster, cluster_file: 
     assert f"the cluster has topics {prefix}queue: a run is under way" in said
 
 
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(48)
 @pytest.mark.parametrize("hooked", ["heals", "cannot heal"])
 def test_a_killed_harness_leaves_no_fault_in_force(
     hooked: str, model: ModelCluster, cluster_file: FileMaker
@@ -171,7 +171,7 @@ def test_a_killed_harness_leaves_no_fault_in_force(
     until(lambda: "left on the cluster: topics inquest-" in log.read_text(), "the reaper says what is left")
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(19)
 def test_a_harness_that_is_killed_in_a_hook_leaves_no_fault_in_force(
     model: ModelCluster, cluster_file: FileMaker, tmp_path: Path
 ) -> None:
@@ -201,7 +201,7 @@ def test_a_harness_that_is_killed_in_a_hook_leaves_no_fault_in_force(
     assert dialled == [{where.rpartition(":")[2]} for where in listeners]
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(19)
 def test_a_killed_harness_leaves_internal_topics_where_they_were(
     model: ModelCluster, cluster_file: FileMaker
 ) -> None:
@@ -226,7 +226,7 @@ def shrunk(model: ModelCluster) -> list[TopicPartition]:
     ]
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(14)
 def test_paused_brokers_continue_and_the_run_is_judged(model: ModelCluster, cluster_file: FileMaker) -> None:
     nodes = ", ".join(f'{n} = "{pid}"' for n, pid in zip(model.nodes, model.pids, strict=True))
     file = cluster_file(f"nodes = {{ {nodes} }}\n{PAUSES}")
@@ -236,7 +236,7 @@ def test_paused_brokers_continue_and_the_run_is_judged(model: ModelCluster, clus
     assert {event.name.partition(":")[0] for event in hit} == {"pause"}
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(14)
 def test_ctrl_c_heals_and_judges(model: ModelCluster, cluster_file: FileMaker, tmp_path: Path) -> None:
     pids = dict(zip(model.nodes, model.pids, strict=True))
     nodes = ", ".join(f'{node} = "{pid}"' for node, pid in pids.items())
@@ -259,7 +259,7 @@ def test_ctrl_c_heals_and_judges(model: ModelCluster, cluster_file: FileMaker, t
     assert f"(transactional.id.expiration.ms): {prefix}" in said
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 def test_a_second_run_on_the_cluster_is_refused(model: ModelCluster, cluster_file: FileMaker) -> None:
     claim = belongings.claim(model.admin)
     try:
@@ -270,7 +270,7 @@ def test_a_second_run_on_the_cluster_is_refused(model: ModelCluster, cluster_fil
     assert f"a run of the name cluster {model.admin.cluster} is under way on this machine" in said
 
 
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(48)
 def test_a_planted_bug_of_the_cluster_is_found(tmp_path: Path) -> None:
     """Its clean twin is judged above: the same workload, on brokers without it."""
     config = run_config({"sut": "model", "seed": 1, "mutant": "lso-ignores-open"})

@@ -30,7 +30,7 @@ def doctor(file: Path, *words: str) -> tuple[int, list[str]]:
     return done.returncode, (done.stdout + done.stderr).splitlines()
 
 
-@pytest.mark.sampled(22)
+@pytest.mark.sampled(35)
 def test_hooks_that_work_are_well(model: ModelCluster, cluster_file: FileMaker, tmp_path: Path) -> None:
     collect = 'collect = \'echo log >"$INQUEST_TARGET/server.log"; mkdir "$INQUEST_TARGET/data/orders-0"\'\n'
     heal = f"heal_all = 'touch {tmp_path}/healed'\n"
@@ -46,7 +46,7 @@ def test_hooks_that_work_are_well(model: ModelCluster, cluster_file: FileMaker, 
     assert (tmp_path / "healed").exists()
 
 
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(48)
 @pytest.mark.parametrize(
     ("hooks", "why"),
     [
@@ -69,7 +69,7 @@ def test_hooks_that_only_say_so_are_not(
     assert not any(stopped(pid) for pid in model.pids)
 
 
-@pytest.mark.sampled(25)
+@pytest.mark.sampled(40)
 def test_a_cut_from_other_nodes_is_tried(model: ModelCluster, cluster_file: FileMaker) -> None:
     """A broker that stands still hears nothing of any other; the hook of node 1 cuts off clients alone."""
     cut = "cut = 'case $INQUEST_NODE:$INQUEST_CUTS in 1:*clients|[23]:*) kill -s STOP $INQUEST_NAME;; esac'\n"
@@ -87,7 +87,7 @@ def test_a_cut_from_other_nodes_is_tried(model: ModelCluster, cluster_file: File
     assert said[-1] == "well  healing: all hooks that heal, on all nodes at once"
 
 
-@pytest.mark.sampled(14)
+@pytest.mark.sampled(22)
 def test_a_cluster_of_others_is_not_broken(model: ModelCluster, cluster_file: FileMaker) -> None:
     run_blocking(model.create_topic(f"orders-{os.getpid()}-too", 1, 3, {}))
     code, said = doctor(cluster_file(f"{nodes(model)}[hooks]\n{PAUSE}{RESUME}"))
@@ -96,7 +96,7 @@ def test_a_cluster_of_others_is_not_broken(model: ModelCluster, cluster_file: Fi
     assert not any("pause" in line for line in said)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 def test_what_cannot_be_deleted_is_named(model: ModelCluster, cluster_file: FileMaker) -> None:
     prefix = f"stays-{os.getpid()}-"
     run_blocking(model.create_topic(f"{prefix}queue", 1, 3, {}))  # the model deletes no topics

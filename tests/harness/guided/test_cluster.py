@@ -68,7 +68,7 @@ def listening(bootstrap: str) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(48)
 def test_a_test_has_its_cluster_its_faults_and_its_verdict(made: GuidedCluster) -> None:
     where: Properties = {"bootstrap.servers": made.bootstrap, "log_level": 0}
     admin = AdminClient(where)
@@ -104,7 +104,7 @@ def test_a_test_has_its_cluster_its_faults_and_its_verdict(made: GuidedCluster) 
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(48)
 @pytest.mark.parametrize(
     ("kind", "settings", "begins"),
     [
@@ -135,7 +135,7 @@ def test_verdicts_that_are_not_valid_are_told_apart(
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_a_test_may_require_more_and_less_than_that_faults_take_effect(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -175,7 +175,7 @@ def test_what_a_test_says_lies_over_the_application_of_a_file(
     assert (made.app, made.nemesis, made.workload) == (Application(**app), nemesis, "application")
 
 
-@pytest.mark.sampled(11)
+@pytest.mark.sampled(18)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("settings", "why"),
@@ -197,7 +197,7 @@ def test_what_cannot_be_is_said_before_anything_is_started(
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_a_run_ends_with_the_program_that_holds_it(tmp_path: Path, number: signal.Signals) -> None:
     command = [sys.executable, "-c", HOLDER, str(tmp_path)]

@@ -39,7 +39,7 @@ def a_run(folder: Path, seed: int = 7) -> Run:
     return write_run(folder, random_history(seed)[0].tables())
 
 
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(48)
 def test_it_judges_folder_after_folder_as_this_process_does(judge: JudgeProcess, tmp_path: Path) -> None:
     for seed in (1, 7):
         run = a_run(tmp_path / str(seed), seed)
@@ -53,7 +53,7 @@ def test_it_judges_folder_after_folder_as_this_process_does(judge: JudgeProcess,
         assert any(text.startswith("checking: ") for text in told)
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(11)
 def test_its_errors_are_those_of_a_check(judge: JudgeProcess, tmp_path: Path) -> None:
     run = a_run(tmp_path / "run")
     damaged = a_file(run, "reads")
@@ -62,7 +62,7 @@ def test_its_errors_are_those_of_a_check(judge: JudgeProcess, tmp_path: Path) ->
         judged(run, judge.socket, print)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 def test_where_it_died_the_run_is_judged_all_the_same(tmp_path: Path) -> None:
     run = a_run(tmp_path / "run")
     with JudgeProcess("local[1]") as judge:
@@ -75,7 +75,7 @@ def test_where_it_died_the_run_is_judged_all_the_same(tmp_path: Path) -> None:
         until(lambda: judged(run, judge.socket, print) == "", "a new judge judges", 120)
 
 
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(48)
 def test_where_its_jvm_died_the_run_is_judged_all_the_same(tmp_path: Path) -> None:
     """The judge has no more use for its session: it ends, and its parent starts another one."""
     run = a_run(tmp_path / "run")
@@ -92,7 +92,7 @@ def test_where_its_jvm_died_the_run_is_judged_all_the_same(tmp_path: Path) -> No
         assert judged(run, judge.socket, print) == ""
 
 
-@pytest.mark.sampled(18)
+@pytest.mark.sampled(29)
 def test_without_java_it_says_so_and_judges(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with JudgeProcess("local[1]") as judge:
@@ -118,7 +118,7 @@ os.kill(os.getpid(), 9)
 """
 
 
-@pytest.mark.sampled(18)
+@pytest.mark.sampled(29)
 def test_it_ends_with_its_parent_whatever_death_that_died_and_leaves_nothing(tmp_path: Path) -> None:
     folders = environment() | {"TMPDIR": str(tmp_path)}
     parent = subprocess.Popen(
@@ -154,7 +154,7 @@ def test_where_no_judge_can_be_started_the_run_is_made_and_nothing_is_left(
     assert not any(folder.iterdir())
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 def test_a_judge_that_died_and_cannot_be_started_again_is_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -174,7 +174,7 @@ def test_a_judge_that_died_and_cannot_be_started_again_is_none(
     assert killed == [pid]
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 def test_a_judge_that_could_not_be_started_is_as_soon_as_it_can(monkeypatch: pytest.MonkeyPatch) -> None:
     with JudgeProcess("local[1]") as judge:
         pid = judge.pid
@@ -201,7 +201,7 @@ def test_a_run_of_a_soak_has_its_judge_and_starts_none(monkeypatch: pytest.Monke
         assert none.socket == ""
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 def test_it_starts_when_a_run_heals_and_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(SOCKET, raising=False)
     with WarmJudge(wanted=True, master="local[1]") as judge:

@@ -73,7 +73,7 @@ def takes(taken: NodeEvidence, folder: Path) -> tuple[list[tuple[int, int, str]]
     return [(row["take"], row["node"], row["why"]) for row in rows], missed
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_nodes_that_were_killed_are_taken_before_they_start(taken: NodeEvidence, tmp_path: Path) -> None:
     ended = {1: SHUT_DOWN, 2: SIGKILLED, 3: CRASHED, 4: NEVER_RAN}
     taken.before_start([Ended(number, code) for number, code in ended.items()])

@@ -12,7 +12,7 @@ from tests.harness.nights.made_sessions import by_hand, canary, outcome, task, w
 NAME = "20260301T220000Z"
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("most", "left"), [(2, "… and 1 more"), (3, "")])
 def test_errors_of_a_session_that_are_left_out_are_counted(
     most: int, left: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -25,7 +25,7 @@ def test_errors_of_a_session_that_are_left_out_are_counted(
     assert [line for line in lines if line.startswith("…")] == [left] * bool(left)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_cards_say_how_many_there_are_at_most(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cards, "CARDS_MAX", 1)
     lost = Anomaly(title="", literature="", meaning="", count=2, disallowed=2, allowed=False, why="")

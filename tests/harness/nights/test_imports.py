@@ -14,7 +14,7 @@ CONFIG = {"workload": "queue", "nemesis": "none", "preset": "safe", "seed": 0, "
 IMPORTED = {"workload": "imported", "sut": "imported", "imported": {"format": "jsonl", "files": ["a.jsonl"]}}
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("foreign", [True, False], ids=["a recording", "a run"])
 def test_what_no_recording_has_is_not_in_the_index(foreign: bool, tmp_path: Path) -> None:
     lost = Anomaly(title="", literature="", meaning="", count=2, disallowed=2, allowed=False, why="")

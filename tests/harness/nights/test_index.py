@@ -97,7 +97,7 @@ def test_findings_are_grouped_with_their_rates_open_ones_first(tmp_path: Path) -
     assert (torn["fresh"], torn["fresh_of"], torn["rate"]) == (0, 4, 0.0)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 def test_a_planted_bug_is_a_group_with_rates_of_its_own_and_no_open_finding(tmp_path: Path) -> None:
     write(tmp_path, FIRST, [
         (canary(), outcome()), (task(seed=1), outcome("anomaly", LOST, tested=PLANTED)),
@@ -120,7 +120,7 @@ def test_a_planted_bug_is_a_group_with_rates_of_its_own_and_no_open_finding(tmp_
     assert [rates.count(word) for word in ("✕ open", "planted: keep-tail", "known: KAFKA-17754")] == [1, 1, 1]
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 def test_a_rate_is_of_one_system(tmp_path: Path) -> None:
     older = msgspec.structs.replace(REAL, version="3.9.2")
     write(tmp_path, FIRST, [(canary(), outcome()), *(
@@ -135,7 +135,7 @@ def test_a_rate_is_of_one_system(tmp_path: Path) -> None:
     assert "<td>Kafka 3.9.2<br>" in page.render(tmp_path)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 def test_a_cluster_that_did_not_recover_is_a_group_and_no_open_finding(tmp_path: Path) -> None:
     write(tmp_path, FIRST, [
         (canary(), outcome()), (task(seed=1), outcome("not-recovered", UNRECOVERED)),
@@ -156,7 +156,7 @@ PLANTED = Tested(system="simulated", version="4.3", client="the simulated client
 HANGS = AnomalyCount(name="hanging-txn", count=1, disallowed=1, known_bug="KAFKA-17754")
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(14)
 def test_a_row_is_a_bug_and_a_column_a_system(tmp_path: Path) -> None:
     older = msgspec.structs.replace(REAL, version="3.9.1")
     write(tmp_path, FIRST, [
@@ -179,7 +179,7 @@ def test_a_row_is_a_bug_and_a_column_a_system(tmp_path: Path) -> None:
     assert "0/1" in shown
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 def test_a_class_with_findings_of_two_bugs_is_in_the_row_of_each(tmp_path: Path) -> None:
     both = AnomalyCount(name="torn-txn", count=4, disallowed=3, known_bug="KAFKA-17754, KAFKA-20734")
     write(tmp_path, FIRST, [(task(seed=1), outcome("anomaly", both)), (task(seed=2), outcome())])
@@ -194,7 +194,7 @@ def test_a_class_with_findings_of_two_bugs_is_in_the_row_of_each(tmp_path: Path)
     assert page.render(tmp_path).count("torn-txn 3</span>") == 1
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(13)
 def test_what_the_newest_session_found_first_comes_first(tmp_path: Path) -> None:
     write(tmp_path, FIRST, [(task(seed=1), outcome("anomaly", LOST, SKIPPED, tested=REAL))])
     write(tmp_path, SECOND, [
@@ -212,7 +212,7 @@ def test_what_the_newest_session_found_first_comes_first(tmp_path: Path) -> None
     assert "Nothing: an earlier session has every finding" in page.render(tmp_path)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 def test_a_planted_bug_is_no_open_finding_and_says_so(tmp_path: Path) -> None:
     write(tmp_path, FIRST, [
         (task(seed=1), outcome("anomaly", LOST, tested=PLANTED)), (task(seed=2), outcome("anomaly", LOST)),
@@ -234,7 +234,7 @@ def test_lines_of_older_versions_say_what_was_asked_for(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 def test_runs_have_the_words_of_reports(tmp_path: Path) -> None:
     config = {"sut": "simulated", "simulated": {"era": "0.10", "mutant": ""}}
     by_hand(tmp_path, config=config, expect={"lost-write": True})
@@ -259,7 +259,7 @@ def test_runs_have_the_words_of_reports(tmp_path: Path) -> None:
         assert word in shown
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_a_failing_run_has_a_card_with_what_broke(tmp_path: Path) -> None:
     many(tmp_path, sessions=4, runs=8)
     made = cards.build(tmp_path, come_to(tmp_path))
@@ -307,7 +307,7 @@ def test_a_matrix_that_is_none_does_not_break_the_index(tmp_path: Path, entries:
     assert groups(tmp_path)[0]["fresh_of"] == 1
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_what_is_allowed_is_counted_and_no_finding(tmp_path: Path) -> None:
     two_sessions(tmp_path)
     assert come_to(tmp_path).allowed == [{"name": "poll-skip", "runs": 1, "findings": 4}]
@@ -323,7 +323,7 @@ def test_the_numbers_of_a_session(tmp_path: Path) -> None:
     assert (second["available"], second["recovery_s"]) == pytest.approx((0.9, 6.0))
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 def test_runs_made_by_hand_are_listed_and_not_counted(tmp_path: Path) -> None:
     two_sessions(tmp_path)
     lost = Anomaly(title="", literature="", meaning="", count=2, disallowed=2, allowed=False, why="")
@@ -338,7 +338,7 @@ def test_runs_made_by_hand_are_listed_and_not_counted(tmp_path: Path) -> None:
     assert [found["name"] for found in hand["classes"]] == ["lost-write"]
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"run": 5}', "\xff"])
 def test_a_damaged_verdict_is_a_line_of_its_own(tmp_path: Path, content: str) -> None:
     folder = by_hand(tmp_path)
@@ -372,7 +372,7 @@ def test_an_attempt_that_was_made_again_is_not_listed_as_made_by_hand(tmp_path: 
     assert list(runs["session"]) == [FIRST]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("damaged", [False, True])
 def test_a_folder_whose_name_is_no_text_is_listed_and_linked(tmp_path: Path, damaged: bool) -> None:
     folder = by_hand(tmp_path)
@@ -383,7 +383,7 @@ def test_a_folder_whose_name_is_no_text_is_listed_and_linked(tmp_path: Path, dam
     assert 'href="./20260301T101500Z-%FF/report.html"' in shown
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", ["x" * 300, "a\0b"])
 def test_a_session_that_names_a_folder_that_cannot_be(tmp_path: Path, name: str) -> None:
     write(tmp_path, FIRST, [(task(), outcome("anomaly", LOST, folder=name))])
@@ -445,12 +445,12 @@ def viewed(results: Path, runs: list[Any], *, over: bool = True) -> SessionView:
           (task(seed=2), outcome(result="not exercised"))], ["1 open finding", "1 run not exercised"]),
     ],
 )  # fmt: skip
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 def test_the_headline(tmp_path: Path, runs: list[Any], said: list[str]) -> None:
     assert [part.word for part in viewed(tmp_path, runs).parts] == said
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize(
     ("runs", "over", "word", "told"),
     [
@@ -482,7 +482,7 @@ def test_valid_is_said_only_after_the_canary_fired(
     assert f"Canary acks1: {told}." in github.render(tmp_path, session)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_the_page_says_what_matters(tmp_path: Path) -> None:
     two_sessions(tmp_path)
     shown = page.build(tmp_path).read_text()
@@ -495,14 +495,14 @@ def test_the_page_says_what_matters(tmp_path: Path) -> None:
     assert "https://" not in shown
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 def test_an_empty_folder_has_an_index(tmp_path: Path) -> None:
     assert "No session yet" in page.render(tmp_path)
     by_hand(tmp_path)
     assert "by hand" in page.render(tmp_path)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_text_from_outside_stays_text(tmp_path: Path) -> None:
     hostile(tmp_path, HOSTILE)
     by_hand(tmp_path, "20260301T101500Z-<b>&\"'", summary=HOSTILE,
@@ -544,7 +544,7 @@ def test_the_trend_has_a_column_a_session_and_the_newest_are_shown(tmp_path: Pat
     assert {round(column.height, 1) for column in available.columns} == {38.0}
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_a_long_history_is_cut_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (shares, totals_module):
         monkeypatch.setattr(module, "RUNS_MAX", 3)

@@ -29,7 +29,7 @@ def side(results: Path) -> SideBySide:
     return totals.totals(results, Here()).side
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(11)
 def test_a_cell_counts_the_runs_of_a_system_under_a_nemesis(tmp_path: Path) -> None:
     write(tmp_path, FIRST, [
         (canary(), outcome("anomaly", LOST, tested=OLD)),
@@ -61,7 +61,7 @@ def test_a_cell_counts_the_runs_of_a_system_under_a_nemesis(tmp_path: Path) -> N
     assert [new.low, new.high] == pytest.approx([0.3424, 1.0], abs=1e-4)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 def test_a_bug_is_met_in_so_many_runs_and_after_so_long(tmp_path: Path) -> None:
     write(tmp_path, FIRST, [
         (canary(), outcome("anomaly", TORN, tested=OLD)),  # it knows where to look
@@ -82,7 +82,7 @@ def test_a_bug_is_met_in_so_many_runs_and_after_so_long(tmp_path: Path) -> None:
     assert "not in 1 min" in shown
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 def test_the_page_says_how_many_runs_every_column_performed(tmp_path: Path) -> None:
     third = Tested(system="kafka", version="4.1.0", client="librdkafka")
     write(tmp_path, FIRST, [run(1, OLD), run(1, NEW), run(2, OLD, LOST), run(2, NEW)], matrix=COMPARING)
@@ -95,7 +95,7 @@ def test_the_page_says_how_many_runs_every_column_performed(tmp_path: Path) -> N
     assert (found.everywhere, found.drawn) == (1, 5)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 def test_a_cell_without_a_share_of_time_begins_with_the_recovery(tmp_path: Path) -> None:
     runs = [run(1, OLD, recovery_s=3.1), run(2, NEW, recovery_s=3.1, available=0.5)]
     write(tmp_path, FIRST, runs, matrix=COMPARING)
@@ -105,7 +105,7 @@ def test_a_cell_without_a_share_of_time_begins_with_the_recovery(tmp_path: Path)
     assert ">, back" not in shown
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_interrupted_runs_are_left_out_whatever_they_found(tmp_path: Path) -> None:
     cut = outcome("interrupted", LOST, tested=OLD, judged=True, seconds=5.0)
     write(tmp_path, FIRST, [
@@ -122,7 +122,7 @@ def test_interrupted_runs_are_left_out_whatever_they_found(tmp_path: Path) -> No
     assert [*found.met] == [("KAFKA-17754", "KAFKA-17754")]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 def test_that_a_cluster_did_not_recover_is_not_shown_as_open(tmp_path: Path) -> None:
     write(tmp_path, FIRST, [run(1, OLD, NOT_BACK), run(2, NEW)], matrix=COMPARING)
     shown = page.compared(totals.totals(tmp_path, Here()))
@@ -132,7 +132,7 @@ def test_that_a_cluster_did_not_recover_is_not_shown_as_open(tmp_path: Path) -> 
     assert page.compared(totals.totals(tmp_path, Here())).count("✕ open") == 1
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 def test_the_page_counts_the_sessions_that_compared(tmp_path: Path) -> None:
     for day, matrix in enumerate([MATRIX, COMPARING, COMPARING, MATRIX], 1):
         write(tmp_path, f"2026030{day}T220000Z", [run(1, OLD), run(2, NEW)], matrix=matrix)
@@ -140,7 +140,7 @@ def test_the_page_counts_the_sessions_that_compared(tmp_path: Path) -> None:
     assert "4 runs in 2 sessions from 2026-03-02 22:00 to 2026-03-03 22:00." in shown
 
 
-@pytest.mark.sampled(16)
+@pytest.mark.sampled(26)
 def test_the_page_stands_alone_and_there_is_none_where_nothing_is_compared(tmp_path: Path) -> None:
     one, many = tmp_path / "one", tmp_path / "many"
     write(one, FIRST, [(canary(), outcome()), run(1, OLD)], matrix=COMPARING)

@@ -51,7 +51,7 @@ def run_under(
                    liveness=Liveness(faults=costs)).name  # fmt: skip
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(14)
 def test_what_a_fault_did_to_each_version(tmp_path: Path) -> None:
     first = run_under(tmp_path, 1, [fault(0), fault(1, "kill:one@controller")],
                       [cost(0, 0.5, 4.0, 3.0, 4.0), cost(1, 0.9, None, 9.0, 15.0)])  # fmt: skip
@@ -96,7 +96,7 @@ def test_of_faults_only_fair_runs_of_sessions_count(tmp_path: Path) -> None:
     assert (row["runs"], row["times"]) == (1, 1)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_without_verdicts_there_is_no_table_of_faults(tmp_path: Path) -> None:
     write(tmp_path, NIGHT, [(canary(), outcome())])
     assert "faults-title" not in page.render(tmp_path)
@@ -119,7 +119,7 @@ def a_year(results: Path) -> None:
         by_hand(results, f"20260501T1015{number:02}Z-queue-kill-42")
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 def test_the_page_is_the_same_however_nights_are_shared_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -130,7 +130,7 @@ def test_the_page_is_the_same_however_nights_are_shared_out(
     assert page.render(tmp_path) == whole
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 @pytest.mark.spark
 def test_spark_makes_the_page_that_this_process_makes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -144,7 +144,7 @@ def test_spark_makes_the_page_that_this_process_makes(
         assert engine.title.startswith("Spark ")
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 @pytest.mark.spark
 def test_a_judge_makes_the_index_and_says_why_it_cannot(tmp_path: Path) -> None:
     results = tmp_path / "results"

@@ -53,7 +53,7 @@ def both(api_key: int, version: int) -> tuple[tuple[Any, Callable[[Any], bytes],
     )
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("part", range(4))
 def test_the_bytes_are_those_of_kio(part: int) -> None:
     rng = random.Random(part)

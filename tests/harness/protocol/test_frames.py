@@ -68,7 +68,7 @@ def test_an_array_that_does_not_fit_is_refused_before_memory_is_reserved() -> No
         decode_request(huge, MetadataRequest)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("part", range(4))
 def test_what_is_written_is_read_in_each_version_of_each_api(part: int) -> None:
     rng = random.Random(part)
@@ -78,7 +78,7 @@ def test_what_is_written_is_read_in_each_version_of_each_api(part: int) -> None:
         assert check(kind, data, check(header, data, SIZE)) == len(data)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 def test_damage_is_refused_and_ends_nothing() -> None:
     rng = random.Random(1)
     became = [

@@ -75,7 +75,7 @@ def facts(name: str, traces: Traces) -> list[str]:
     return causes.build(name, anomaly, traces).facts
 
 
-@pytest.mark.sampled(29)
+@pytest.mark.sampled(46)
 def test_a_planted_bug_is_named_with_what_it_does(lost: Run) -> None:
     read, found = told(lost)
     assert "hw-is-leader-end: the high watermark is the end of the leader's log" in found.cause.named
@@ -87,7 +87,7 @@ def test_a_planted_bug_is_named_with_what_it_does(lost: Run) -> None:
     assert without.cause.facts == found.cause.facts, "what is on record does not depend on the name"
 
 
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(48)
 def test_a_leader_without_the_record_and_the_cut_are_told(lost: Run) -> None:
     read, found = told(lost)
     assert read.trace is not None
@@ -453,7 +453,7 @@ def test_a_record_behind_the_marker_of_its_own_transaction_is_told(tmp_path: Pat
         assert "that log never had it as Ongoing" in told
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 def test_where_nothing_is_on_record_it_says_so(tmp_path: Path) -> None:
     for name in ("lost-write", "duplicate", "stuck-lso", "eos-loss", "poll-skip", "not-recovered"):
         traces = nothing(tmp_path / name)
@@ -467,7 +467,7 @@ def test_where_nothing_is_on_record_it_says_so(tmp_path: Path) -> None:
     assert "Not on record; how far each replica’s log reached when leaders changed would show it" in html
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 def test_an_aborted_commit_that_a_group_followed_is_told_and_drawn(copied: Run) -> None:
     read = inputs.read(copied)
     only = {"eos-loss": read.verdict.anomalies["eos-loss"]}
@@ -488,7 +488,7 @@ def test_an_aborted_commit_that_a_group_followed_is_told_and_drawn(copied: Run) 
     assert "FROM log_offsets WHERE group = 'copiers'" in found.first_step[1]
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 def test_the_next_command_is_of_the_class(lost: Run, tmp_path: Path) -> None:
     _, found = told(lost)
     what, elected = found.first_step  # simulated brokers log who began to lead, with which end, and no cut

@@ -105,7 +105,7 @@ def reported(folder: Path, messages: int, monkeypatch: pytest.MonkeyPatch) -> Ce
     return cells
 
 
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(48)
 @pytest.mark.slow
 def test_rows_that_are_read_do_not_grow_with_the_history(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

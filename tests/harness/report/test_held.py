@@ -67,7 +67,7 @@ def test_brokers_say_where_their_replicas_end_and_are_cut(tmp_path: Path) -> Non
     assert f"{found[-1].wall:%H:%M:%S.%f}" == "21:34:01.220000"
 
 
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(48)
 def test_every_replica_of_a_simulated_run_is_drawn_as_the_trace_has_it(lost: Inputs) -> None:
     found = story.build(lost, numbers.build(lost))
     assert found is not None
@@ -122,7 +122,7 @@ def test_a_node_that_is_down_holds_nothing() -> None:
     assert not ends.differ
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 def test_a_torn_transaction_shows_what_was_decided_and_each_partition_s_marker(torn: Inputs) -> None:
     name = "torn-txn"
     example = next(one for one in torn.verdict.anomalies[name].examples if not one.allowed)
@@ -170,7 +170,7 @@ def test_a_transaction_with_one_kind_of_marker_has_no_table() -> None:
     assert held.decision_strips(made, AXIS)[1].note == "last drawn: ABORT at offset 12"
 
 
-@pytest.mark.sampled(15)
+@pytest.mark.sampled(24)
 def test_copies_that_read_alike_show_their_checksums() -> None:
     batch = {
         **dict.fromkeys(("base", "last", "leader_epoch", "producer_epoch", "base_sequence"), 0),
@@ -197,7 +197,7 @@ def test_cells_that_differ_from_most_are_marked(cells: str, copies_of: list[int]
     assert side_by_side.differing(cells, copies_of) == marked
 
 
-@pytest.mark.sampled(28)
+@pytest.mark.sampled(45)
 def test_copies_stand_side_by_side_where_they_differ(lost: Inputs) -> None:
     found = story.build(lost, numbers.build(lost))
     assert found is not None

@@ -39,7 +39,7 @@ def section(text: str, begin: str, end: str) -> str:
     return text.partition(begin)[2].partition(end)[0]
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(13)
 @pytest.mark.parametrize("foreign", [True, False], ids=["a recording", "a run"])
 def test_what_no_recording_has_is_no_fact_of_the_page(foreign: bool, tmp_path: Path) -> None:
     folder = anomalous()

@@ -113,7 +113,7 @@ def test_characters_that_xml_cannot_hold_are_replaced() -> None:
     assert any(HOSTILE.replace("\x07", "\ufffd") in value for value in values)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 def test_the_summary_is_appended_where_github_wants_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -148,7 +148,7 @@ def test_incidents_stand_in_the_summary_as_text() -> None:
     assert "Incident" not in github.render(verdict_of("clean"))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_no_summary_is_written_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(github.VARIABLE, raising=False)
     run = clean(50).write(tmp_path / "run")

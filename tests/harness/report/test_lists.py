@@ -33,7 +33,7 @@ def many_classes(many: int) -> Verdict:
     return msgspec.structs.replace(verdict, anomalies={"lost-write": one} | others)
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize(("many", "folded"), [(4, ""), (6, "2 more incidents"), (5, "1 more incident")])
 def test_the_page_shows_every_incident_whole(many: int, folded: str, tmp_path: Path) -> None:
     incidents = [
@@ -49,7 +49,7 @@ def test_the_page_shows_every_incident_whole(many: int, folded: str, tmp_path: P
     assert '<time data-s="1234.500000" data-digits="1"' in notice
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(("most", "said"), [(3, "These are the first 3 of 4; verdict.json"), (4, "")])
 def test_incidents_and_costs_that_are_left_out_are_counted(
     most: int, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -62,7 +62,7 @@ def test_incidents_and_costs_that_are_left_out_are_counted(
     assert text.count("the first 3 of 4; events.jsonl has all of them.") == bool(said)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(("many", "more"), [(14, "(37) and 2 more."), (12, "(37).")])
 def test_classes_that_the_story_leaves_out_are_counted(many: int, more: str, tmp_path: Path) -> None:
     folder = anomalous()
@@ -72,7 +72,7 @@ def test_classes_that_the_story_leaves_out_are_counted(many: int, more: str, tmp
     assert listed.endswith(more)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize(("many", "left_out"), [(8, False), (10, True)])
 def test_records_that_a_row_leaves_out_are_counted(
     many: int, left_out: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -204,7 +204,7 @@ def test_findings_of_no_known_partition_have_no_log(tmp_path: Path) -> None:
     assert gaps == []
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_a_history_of_another_format_is_a_gap(tmp_path: Path) -> None:
     folder = folder_of(plain(30), lost_write=[example("queue-0", [20], [])])
     assert folder.names is not None
@@ -214,7 +214,7 @@ def test_a_history_of_another_format_is_a_gap(tmp_path: Path) -> None:
     assert "nothing of the history is shown" in html
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_records_that_cannot_be_read_are_a_gap(tmp_path: Path) -> None:
     run = anomalous().write(tmp_path / "run")
     (run.history / "sends" / f"{UNIT}.parquet").write_bytes(b"PAR1 but not really")
@@ -225,7 +225,7 @@ def test_records_that_cannot_be_read_are_a_gap(tmp_path: Path) -> None:
     assert "37 findings" in html
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", ["tps", "processes", "bounds"])
 def test_small_tables_that_are_missing_are_a_gap(name: str, tmp_path: Path) -> None:
     run = anomalous().write(tmp_path / "run")

@@ -72,13 +72,13 @@ def with_verdict(**changes: Any) -> Folder:
     return folder
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(13)
 @pytest.mark.parametrize("name", FOLDERS)
 def test_a_report_is_small(name: str, reports: dict[str, str]) -> None:
     assert len(reports[name].encode()) <= page.BYTES_MAX
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(13)
 def test_a_large_run_is_a_small_report(tmp_path: Path) -> None:
     folder = clean(ops=100_000)
     assert folder.verdict is not None
@@ -97,7 +97,7 @@ def test_a_large_run_is_a_small_report(tmp_path: Path) -> None:
     assert path.stat().st_size <= page.BYTES_MAX
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(13)
 def test_examples_are_left_out_and_counted_where_there_is_no_room(tmp_path: Path) -> None:
     folder = anomalous()
     assert folder.verdict is not None
@@ -115,7 +115,7 @@ def test_examples_are_left_out_and_counted_where_there_is_no_room(tmp_path: Path
     assert re.search(r"1 example of 30 findings shown\. verdict\.json has 30\.", text)
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(13)
 @pytest.mark.parametrize("name", FOLDERS)
 def test_nothing_is_loaded_from_anywhere(name: str, reports: dict[str, str]) -> None:
     parsed = Parsed(reports[name])
@@ -131,7 +131,7 @@ def test_nothing_is_loaded_from_anywhere(name: str, reports: dict[str, str]) -> 
     assert "@import" not in style
 
 
-@pytest.mark.sampled(17)
+@pytest.mark.sampled(27)
 @pytest.mark.parametrize("name", FOLDERS)
 def test_the_policy_lets_exactly_the_own_scripts_run(name: str, reports: dict[str, str]) -> None:
     parsed = Parsed(reports[name])
@@ -161,7 +161,7 @@ def test_every_link_into_the_page_leads_somewhere(name: str, reports: dict[str, 
     assert dead_links(reports[name]) == set()
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize(("place", "count"), [(0, 1), (3, 4), (3, 9)])
 def test_the_story_of_a_control_leads_to_its_example(place: int, count: int, tmp_path: Path) -> None:
     """A class that is permitted, too, stands before it; its example is the first of a topic of the user's."""
@@ -185,7 +185,7 @@ def test_the_story_of_a_control_leads_to_its_example(place: int, count: int, tmp
     assert others == [1, 2, 3], "of other permitted ones, a few are enough"
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(("before", "linked"), [(page.FAULTS_MAX - 1, True), (page.FAULTS_MAX, False)])
 def test_a_fault_without_a_row_has_no_link(before: int, linked: bool, tmp_path: Path) -> None:
     folder = anomalous()
@@ -209,7 +209,7 @@ def test_text_from_outside_stays_text(reports: dict[str, str]) -> None:
     assert "49" not in re.findall(r"`(\d+)", parsed.text)
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(11)
 def test_the_same_run_gives_the_same_bytes(tmp_path: Path) -> None:
     run = anomalous().write(tmp_path / "run")
     assert build(run).read_bytes() == build(run).read_bytes()
@@ -228,7 +228,7 @@ STATES = [
 ]
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(("changes", "word"), STATES)
 def test_the_verdict_in_words(changes: dict[str, Any], word: str, tmp_path: Path) -> None:
     folder = with_verdict(**changes)
@@ -241,7 +241,7 @@ def test_the_verdict_in_words(changes: dict[str, Any], word: str, tmp_path: Path
     assert not any(f" {other} " in text.split("What was tested")[0] for other in others)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("exit_code", [0, 2, 3])
 def test_a_forbidden_finding_is_never_called_valid(exit_code: int, tmp_path: Path) -> None:
     verdict = anomalous().verdict
@@ -299,7 +299,7 @@ def test_a_planted_bug_stands_in_the_first_lines(mutant: str, tmp_path: Path) ->
     assert ("planted bug: min-isr-ignored" in text) is bool(mutant)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("mutant", ["", "min-isr-ignored"])
 def test_beside_a_planted_bug_a_finding_is_not_called_unknown(mutant: str, tmp_path: Path) -> None:
     folder = anomalous()
@@ -310,7 +310,7 @@ def test_beside_a_planted_bug_a_finding_is_not_called_unknown(mutant: str, tmp_p
     assert ("matches no known bug (this run has a planted one)" in text) is bool(mutant)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize(
     ("bugs", "words"),
     [
@@ -337,7 +337,7 @@ def test_a_class_without_a_known_bug_says_what_its_findings_match(
     assert words in text_of(folder, tmp_path)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("app", [None, {"input": "orders"}])
 def test_a_finding_of_an_application_is_first_of_all_its_own(app: object, tmp_path: Path) -> None:
     folder = anomalous()
@@ -368,7 +368,7 @@ def test_of_many_stalls_it_says_how_many_there_were_and_where_they_stand(
     assert page.stall_words(Liveness(stalls=[stall] * kept, stall_count=total), 40) == words
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 def test_a_report_with_more_stalls_than_its_verdict_has_says_so(tmp_path: Path) -> None:
     stalls = [Stall(partition="", begin_s=1.0, end_s=2.5)] * 64
     text = text_of(with_verdict(liveness=Liveness(stalls=stalls, stall_count=300)), tmp_path)
@@ -376,7 +376,7 @@ def test_a_report_with_more_stalls_than_its_verdict_has_says_so(tmp_path: Path) 
     assert "verdict.json has the 64 longest." in text
 
 
-@pytest.mark.sampled(15)
+@pytest.mark.sampled(24)
 def test_only_a_run_with_faults_says_that_it_came_back(tmp_path: Path) -> None:
     verdict = with_verdict(recovered=True, recovery_s=2.54).verdict
     assert verdict is not None
@@ -406,7 +406,7 @@ def test_only_a_run_with_faults_says_that_it_came_back(tmp_path: Path) -> None:
         )
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 def test_the_example_that_the_story_links_to_is_always_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -451,7 +451,7 @@ def _other_columns(run: Path) -> None:
     pq.write_table(pa.table({"op": [1]}), run / "history" / "ops.parquet")
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
@@ -545,7 +545,7 @@ def test_a_folder_that_cannot_be_written_to_is_an_error(tmp_path: Path) -> None:
         build(run)
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(13)
 def test_the_report_needs_neither_kafka_nor_spark() -> None:
     code = (
         "import sys, harness.report; "
@@ -711,7 +711,7 @@ def test_of_a_recording_of_others_only_what_it_holds_is_said() -> None:
     }
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize(
     ("config", "where"),
     [
@@ -736,7 +736,7 @@ def test_each_output_says_what_its_command_to_repeat_needs(
         assert [where in text.replace("\\", "") for text in outputs] == [said] * 3
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 def test_a_check_that_found_what_is_permitted_is_not_among_those_that_found_nothing(tmp_path: Path) -> None:
     folder = clean(ops=50)
     assert folder.verdict is not None

@@ -119,7 +119,7 @@ def test_a_batch_that_one_copy_has_otherwise_is_a_row_of_its_own(tmp_path: Path)
     assert marker.what == ["COMMIT marker, coordinator epoch 4"]
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 def test_the_first_doubt_of_a_rule_is_open_and_the_others_are_folded(tmp_path: Path) -> None:
     found = logs(rule="open")
     assert found.check is not None
@@ -151,7 +151,7 @@ def test_records_of_coordinators_are_told_in_words(tmp_path: Path) -> None:
     assert found.rows[0].what == ["txn-1: PrepareCommit, producer 7/1, partitions q-0"]
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 def test_the_page_has_rules_places_and_the_share_of_rules(tmp_path: Path) -> None:
     html = build(folder(tmp_path / "run", logs(place()))).read_text(encoding="utf-8")
     for part in ("Brokers’ logs", "1 rule applied to ", "100 % of them", "Copies are equal."):
@@ -166,7 +166,7 @@ def test_the_page_has_rules_places_and_the_share_of_rules(tmp_path: Path) -> Non
     assert "no violation" in calm
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 def test_a_run_without_evidence_says_why_its_logs_were_not_judged(tmp_path: Path) -> None:
     old = build(folder(tmp_path / "old", Found(None), files=False)).read_text(encoding="utf-8")
     assert "Not judged: the verdict is of an older version." in old
@@ -174,7 +174,7 @@ def test_a_run_without_evidence_says_why_its_logs_were_not_judged(tmp_path: Path
     assert "Not judged: no node could be stopped." in build(missing).read_text(encoding="utf-8")
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 def test_damaged_evidence_is_a_gap_and_the_verdict_is_shown(tmp_path: Path) -> None:
     run = folder(tmp_path / "run", logs(place()))
     (run.evidence / "batches.parquet").write_bytes(b"PAR1")
@@ -184,7 +184,7 @@ def test_damaged_evidence_is_a_gap_and_the_verdict_is_shown(tmp_path: Path) -> N
     assert "Not on nodes" not in html
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 def test_text_from_outside_is_escaped(tmp_path: Path) -> None:
     at = {"offset": 12, "take": 0, "nodes": [3], "before": HOSTILE, "transactional_id": HOSTILE}
     strange = place(HOSTILE, sentence=HOSTILE, why=HOSTILE, known_bug=HOSTILE, log=at)

@@ -42,7 +42,7 @@ def fault(number: int, begin: float, end: float | None) -> Fault:
     return msgspec.structs.replace(FAULTS[0], fault=number, begin_s=begin, end_s=end)
 
 
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(48)
 def test_the_example_is_of_the_first_row(lost: Run) -> None:
     _, found = told(lost)
     assert story._within(found.example, found.ranges[0])
@@ -53,7 +53,7 @@ def test_the_example_is_of_the_first_row(lost: Run) -> None:
         assert story._within(msgspec.structs.replace(found.example, at_s=at), row) is within
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 def test_the_ranges_hold_every_lost_record_once(lost: Run) -> None:
     read, found = told(lost)
     assert read.history is not None
@@ -90,7 +90,7 @@ def test_the_leader_is_the_one_that_the_fault_killed(lost: Run) -> None:
     assert found.drawing.axis.begin <= (first.begin or 0) <= found.drawing.axis.end
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 def test_what_now_repeats_shrinks_and_asks_this_run(lost: Run) -> None:
     _, found = told(lost)
     commands = dict(found.steps)
@@ -194,7 +194,7 @@ def test_findings_without_a_table_are_told_by_their_examples(tmp_path: Path) -> 
     assert any("anomalies.parquet" in gap for gap in read.gaps)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 def test_findings_of_the_table_that_are_permitted_are_no_part_of_the_story(tmp_path: Path, lost: Run) -> None:
     table = pq.read_table(lost.anomalies)
     read, found = told(lost)
@@ -307,7 +307,7 @@ def test_a_long_text_of_a_fault_keeps_its_verb() -> None:
     assert near_faults.shortened("node 1 (leader of x-1) was killed") == "node 1 (leader of x-1) was killed"
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_where_no_time_is_on_record_no_fault_is_called_absent(tmp_path: Path) -> None:
     folder = anomalous()
     assert folder.verdict is not None
@@ -356,7 +356,7 @@ def test_what_logs_alone_show_stands_behind_what_clients_saw(lost: Run) -> None:
     assert wording.worst(msgspec.structs.replace(verdict, anomalies=alone)) is not None
 
 
-@pytest.mark.sampled(15)
+@pytest.mark.sampled(24)
 def test_records_above_a_stuck_last_stable_offset_are_counted(lost: Run) -> None:
     read, _ = told(lost)
     assert read.history is not None
@@ -370,7 +370,7 @@ def test_records_above_a_stuck_last_stable_offset_are_counted(lost: Run) -> None
     assert (found.count, found.offsets) == (5, (end - 5, end - 1))
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 def test_findings_that_were_counted_and_not_kept_are_named(tmp_path: Path) -> None:
     read, found = told(traced.recorded(tmp_path / "run", traced.losing(1)))  # seed 0 loses fewer
     anomaly, checks = read.verdict.anomalies["lost-write"], read.verdict.log_checks.values()
@@ -387,7 +387,7 @@ def test_findings_that_were_counted_and_not_kept_are_named(tmp_path: Path) -> No
     assert again.not_kept == found.not_kept + 7
 
 
-@pytest.mark.sampled(11)
+@pytest.mark.sampled(18)
 def test_findings_in_logs_that_the_headline_does_not_count_are_told(lost: Run) -> None:
     read, found = told(lost)
     counted = headlines.many(read.verdict, "lost-write", found.anomaly)
@@ -426,7 +426,7 @@ def test_a_cluster_that_did_not_recover_stands_behind_damaged_data(tmp_path: Pat
     assert [name for name, _ in wording.ranked(other)] == ["not-recovered", "model-violation"]
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 def test_input_records_of_a_group_are_told_without_their_leaders(tmp_path: Path) -> None:
     folder = anomalous()
     assert folder.verdict is not None
@@ -522,7 +522,7 @@ def test_a_run_of_more_than_one_day_has_days_on_its_clock(wall: str, end_s: floa
     assert clock.passes_midnight(start, end_s) is days
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("end_s", "dated"), [(60_000.0, True), (70.0, False)])
 def test_the_page_says_so_to_its_clock(end_s: float, dated: bool, tmp_path: Path) -> None:
     folder = clean(ops=50)
@@ -533,7 +533,7 @@ def test_the_page_says_so_to_its_clock(end_s: float, dated: bool, tmp_path: Path
     assert (" data-dated>" in html.partition("<head>")[0]) is dated
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(19)
 def test_the_page_tells_the_story_first(lost: Run) -> None:
     page = build(lost).read_text()
     _, found = told(lost)
@@ -548,7 +548,7 @@ def test_the_page_tells_the_story_first(lost: Run) -> None:
     assert "To look at it" not in page
 
 
-@pytest.mark.sampled(14)
+@pytest.mark.sampled(22)
 def test_topics_keep_their_names_at_the_start_of_a_sentence(lost: Run) -> None:
     read, _ = told(lost)
     assert read.verdict.log_examples

@@ -269,7 +269,7 @@ def test_a_lost_record_is_shown_from_its_acknowledgement_to_its_end(lost: Run) -
     assert {node for step in scene.steps for node in step.replicas} == {1, 2, 3}
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(16)
 def test_the_section_is_there_and_says_how_much_it_leaves_out(page_of_lost: str) -> None:
     parsed = Parsed(page_of_lost)
     assert SECTION in page_of_lost
@@ -291,7 +291,7 @@ def test_every_dot_of_a_drawing_is_a_row_of_its_table(lost: Run) -> None:
         assert sum(scene.gaps) <= scene.left_out
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(11)
 def test_a_clean_run_shows_its_first_fault(tmp_path: Path) -> None:
     run = recorded(tmp_path / "run", config(**CLEAN))
     (scene,) = section.build(inputs.read(run))
@@ -302,7 +302,7 @@ def test_a_clean_run_shows_its_first_fault(tmp_path: Path) -> None:
     assert "Messages and states around the first fault" in text
 
 
-@pytest.mark.sampled(16)
+@pytest.mark.sampled(26)
 @pytest.mark.parametrize("name", FOLDERS)
 def test_a_run_of_real_kafka_has_no_such_section(name: str, tmp_path: Path, lost: Run) -> None:
     run = FOLDERS[name]().write(tmp_path / "run")
@@ -324,7 +324,7 @@ def copied(run: Run, folder: Path) -> Run:
     return other
 
 
-@pytest.mark.sampled(16)
+@pytest.mark.sampled(26)
 @pytest.mark.parametrize("damage", [None, b"", b'["trace",1,[1],[1]]\n["message",'])
 def test_a_trace_that_is_missing_or_damaged_is_told(damage: bytes | None, lost: Run, tmp_path: Path) -> None:
     run = copied(lost, tmp_path / "run")
@@ -337,7 +337,7 @@ def test_a_trace_that_is_missing_or_damaged_is_told(damage: bytes | None, lost: 
     assert "trace.jsonl" in Parsed(html).text
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 def test_names_in_a_trace_are_no_markup(lost: Run, tmp_path: Path) -> None:
     run = copied(lost, tmp_path / "run")
     trace = tr.decode(run.trace.read_bytes())
@@ -432,7 +432,7 @@ def test_captured_messages_tell_what_became_of_a_record(seen: Inputs, lost: Run)
     assert {row.ns for row in traced.diagram.rows} & {row.ns for row in scene.diagram.rows}, "the same ones"
 
 
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(48)
 def test_the_fault_that_lost_a_record_stands_among_captured_messages(tmp_path: Path) -> None:
     """Of seed 0 more than is drawn lies between the fault and the loss."""
     scenes = section.build(captured(tmp_path / "run", losing(1)))
@@ -440,7 +440,7 @@ def test_the_fault_that_lost_a_record_stands_among_captured_messages(tmp_path: P
     assert any(row.text.startswith("fault kill:one@leader") for row in scene.diagram.rows)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 def test_the_page_says_whose_messages_these_are_and_what_is_left_out(seen: Inputs) -> None:
     text = Parsed(page.render(seen).decode()).text
     assert "Messages around the anomaly" in text
@@ -451,7 +451,7 @@ def test_the_page_says_whose_messages_these_are_and_what_is_left_out(seen: Input
     assert "may be missing" not in text
 
 
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(48)
 def test_a_gap_of_the_capture_is_drawn_and_named(seen: Inputs) -> None:
     scene = section.build(seen)[0]
     middle = scene.diagram.rows[len(scene.diagram.rows) // 2].ns
@@ -473,7 +473,7 @@ def test_a_gap_of_the_capture_is_drawn_and_named(seen: Inputs) -> None:
     assert EVIL not in html
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_findings_in_logs_have_the_messages_that_ended_their_transactions(tmp_path: Path) -> None:
     """Of one producer, with one connection to each broker."""
     short = {"workload": "transactions", "nemesis": "none", "duration_s": 2, "producers": 1, "seed": 3}
@@ -508,7 +508,7 @@ def test_findings_in_logs_have_the_messages_that_ended_their_transactions(tmp_pa
     assert any(text.startswith("process 0 → broker") and ": AddPartitionsToTxn" in text for text in said)
 
 
-@pytest.mark.sampled(15)
+@pytest.mark.sampled(24)
 def test_a_run_without_a_capture_has_no_messages(seen: Inputs) -> None:
     assert seen.evidence is not None
     bare = {name: seen.evidence.table(name) for name in (*PER_PARTITION, *PER_NODE)}

@@ -16,7 +16,7 @@ from tests.harness.run.worlds import (
     register_memory,
 )
 
-REAL = pytest.param("real", marks=pytest.mark.sampled(5))
+REAL = pytest.param("real", marks=pytest.mark.sampled(8))
 """Real time takes seconds for what virtual time does in milliseconds."""
 
 

@@ -39,7 +39,7 @@ def record(run: Run, made: Simulated, share: float) -> None:
         (run.journal / f"{name}.jsonl").write_bytes(jsonl.encode(lines[: int(share * len(lines))]))
 
 
-@pytest.mark.sampled(11)
+@pytest.mark.sampled(18)
 def test_each_finding_is_shown_once(run: Run, made: Simulated) -> None:
     follower = Follower(run, made.config)
     assert follower.look() == []  # nothing is on record

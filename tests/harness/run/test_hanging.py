@@ -47,7 +47,7 @@ def began(events: Sequence[ev.Event], phase: Phase) -> int:
     return next(e.ns for e in events if isinstance(e, ev.PhaseStarted) and e.phase is phase)
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize("told", ["", "the Docker engine does not answer"])
 def test_a_heal_that_does_not_end_is_given_up_and_the_load_with_it(
     world: RealWorld, monkeypatch: pytest.MonkeyPatch, told: str
@@ -71,7 +71,7 @@ def test_a_heal_that_does_not_end_is_given_up_and_the_load_with_it(
     assert missing == ([told] if told else [])
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_an_interrupt_ends_the_wait_for_a_heal(world: RealWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(program, "HEAL_S", 600.0)
     monkeypatch.setattr(program, "ASKED_S", 1.0)
@@ -86,7 +86,7 @@ def test_an_interrupt_ends_the_wait_for_a_heal(world: RealWorld, monkeypatch: py
     assert of(events, ev.Interrupted)
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(19)
 def test_one_call_that_is_not_answered_keeps_the_rest_from_being_tried(world: RealWorld) -> None:
     asked: list[str] = []
 
@@ -116,7 +116,7 @@ def stop(world: RealWorld, slot: int) -> Callable[[], None]:
     return act
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 def test_a_client_that_does_not_stop_is_lost_and_the_run_ends_in_order(world: RealWorld) -> None:
     world.begin(verb_deadline_s=1)
     world.on = when(Phase.QUIESCE, stop(world, 1))
@@ -127,7 +127,7 @@ def test_a_client_that_does_not_stop_is_lost_and_the_run_ends_in_order(world: Re
     assert phases(events)[-2:] == [Phase.FINAL, Phase.COLLECT]
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 def test_a_client_that_stands_still_is_not_blamed_on_the_cluster(
     world: RealWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -141,7 +141,7 @@ def test_a_client_that_stands_still_is_not_blamed_on_the_cluster(
     assert of(events, ev.WorkerLost)
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(11)
 @pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGABRT])
 def test_a_client_that_crashes_breaks_the_run(world: RealWorld, number: signal.Signals) -> None:
     world.begin(nemesis="none", duration_s=60)

@@ -363,7 +363,7 @@ class Asked(Guide):
         return self.held > 5
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(16)
 def test_a_guide_decides_when_faults_begin_and_end_and_when_the_run_does(world: World) -> None:
     steps = planned(world.config(**{**KILL, "duration_s": 600, "calm_s": 500})).steps
     world.begin(duration_s=600)
@@ -376,7 +376,7 @@ def test_a_guide_decides_when_faults_begin_and_end_and_when_the_run_does(world: 
     assert (note.text, note.incomplete) == ("the faults ended before their time, the test is done", False)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("held", ["faults", "done"])
 def test_an_interrupt_ends_what_a_guide_holds(world: World, held: str) -> None:
     world.begin()
@@ -504,7 +504,7 @@ def test_a_crashed_client_is_started_again_as_a_new_process(world: World) -> Non
         assert len(by_slot[slot]) > len(died)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 def test_a_paused_client_stands_still_and_continues(world: World) -> None:
     settings = {"duration_s": 5, "fault_s": 1.0, "calm_s": 0.3}
     events = world.begin(nemesis="client:pause", **settings).run()
@@ -573,7 +573,7 @@ def test_a_cluster_that_does_not_start_is_stopped(world: World) -> None:
     assert all(handle.ended is not None for handle in world.clients.handles)
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(13)
 def test_the_cluster_is_stopped_also_where_a_client_cannot_be_ended(world: World) -> None:
     world.begin()
     stopped = noted_stop(world)
@@ -623,7 +623,7 @@ def test_a_run_ends_once_a_broker_of_another_cluster_answers_the_harness(world: 
     assert not of(events, ev.BoundsListed)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 def test_a_run_ends_once_a_broker_of_another_cluster_answers_a_client(world: World) -> None:
     world.begin(duration_s=60)
     clients: Any = world.clients

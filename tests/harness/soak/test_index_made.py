@@ -46,7 +46,7 @@ def a_judge(where: Path, answer: Answer | None, release: threading.Event) -> Ite
         serving.join(60)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 def test_without_a_judge_it_is_made_at_once(tmp_path: Path) -> None:
     by_hand(tmp_path)
     performer(tmp_path).rebuild()
@@ -64,7 +64,7 @@ def test_with_a_judge_nobody_waits_for_it(tmp_path: Path) -> None:
     assert not (tmp_path / page.NAME).exists(), "the judge makes it, and this one made none"
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 def test_where_the_judge_died_it_is_made_here(tmp_path: Path) -> None:
     by_hand(tmp_path)
     release = threading.Event()

@@ -40,7 +40,7 @@ def small(more: str = "") -> Matrix:
     return parse(SMALL + more, "m.toml")
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 def test_the_default_covers_every_workload_and_every_nemesis_and_can_be_run() -> None:
     matrix = load(None)
     check(matrix, Named())

@@ -128,7 +128,7 @@ def test_a_run_has_a_session_of_its_own_and_no_summary_of_its_own(
     assert log.read_text().split() == ["True", "False"]
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(16)
 def test_of_two_folders_of_the_same_run_the_one_of_the_soak_is_taken(tmp_path: Path) -> None:
     session = write(tmp_path, "20260301T220000Z", [], over=False)
     by_hand = create_folder(run_config({"seed": 42}), tmp_path)
@@ -153,7 +153,7 @@ raise SystemExit(1)
     assert result.folder not in ("", by_hand.name)
 
 
-@pytest.mark.sampled(15)
+@pytest.mark.sampled(24)
 def test_a_run_dies_with_the_soak(tmp_path: Path) -> None:
     log = tmp_path / "log"
     code = f"""

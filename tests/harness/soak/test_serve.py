@@ -69,7 +69,7 @@ def test_it_listens_on_the_loopback_only(serving: Server) -> None:
     assert serving.server_address[0] == "127.0.0.1"
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("path", ["/", "/index.html", "/?x=1"])
 def test_the_index_comes_first(serving: Server, path: str) -> None:
     answer = ask(serving, path)
@@ -138,13 +138,13 @@ def test_other_names_for_this_machine_are_refused(serving: Server, host: str) ->
     assert ask(serving, "/", Host=host).status == 421
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "127.0.0.1:8765", "localhost:1"])
 def test_its_own_names_are_not(serving: Server, host: str) -> None:
     assert ask(serving, "/", Host=host).status == 200
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 def test_the_index_follows_what_happens_in_the_folder(serving: Server, results: Path) -> None:
     assert b"1 open finding" not in ask(serving, "/").body
     write(results, "20260302T220000Z", [(canary(), outcome()), (task(), outcome("anomaly", LOST))])
@@ -154,7 +154,7 @@ def test_the_index_follows_what_happens_in_the_folder(serving: Server, results: 
     assert b"20260303T101500Z-groups-kill-9" in ask(serving, "/").body
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 def test_a_report_that_comes_after_its_verdict_is_linked(serving: Server, results: Path) -> None:
     report = f"./{RUN}/report.html".encode()
     content = (results / RUN / "report.html").read_bytes()
@@ -164,7 +164,7 @@ def test_a_report_that_comes_after_its_verdict_is_linked(serving: Server, result
     assert report in ask(serving, "/").body
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(14)
 def test_a_session_is_under_way_as_long_as_its_soak_lives(serving: Server, results: Path) -> None:
     session = write(results, "20260302T220000Z", [(canary(), outcome())], over=False)
     assert b"This session is unfinished" in ask(serving, "/").body
@@ -174,7 +174,7 @@ def test_a_session_is_under_way_as_long_as_its_soak_lives(serving: Server, resul
     assert b"This session is unfinished" in ask(serving, "/").body
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 def test_the_output_of_a_run_is_linked_while_it_goes_on(serving: Server, results: Path) -> None:
     session = write(results, "20260302T220000Z", [(canary(), None)], over=False)
     assert b"0001.log" not in ask(serving, "/").body
@@ -182,7 +182,7 @@ def test_the_output_of_a_run_is_linked_while_it_goes_on(serving: Server, results
     assert b"0001.log" in ask(serving, "/").body
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 def test_the_page_that_the_index_links_to_is_made_with_it(serving: Server, results: Path) -> None:
     old, new, third = (
         Tested(system="kafka", version=n, client="librdkafka") for n in ("3.9.1", "4.3.0", "4.3.1")
@@ -199,7 +199,7 @@ def test_the_page_that_the_index_links_to_is_made_with_it(serving: Server, resul
     assert b"4.3.1" in ask(serving, "/compared.html").body, "whatever page was asked for before"
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_a_folder_whose_name_is_no_text(serving: Server, results: Path) -> None:
     (results / RUN).rename(results / os.fsdecode(b"20260301T101500Z-\xff"))
     answer = ask(serving, "/")
@@ -231,7 +231,7 @@ def test_an_address_that_is_none_is_refused(serving: Server, target: str) -> Non
     assert answer.split(b"\r\n")[0].endswith(b" 400 Bad Request")
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 def test_an_index_that_is_up_to_date_is_not_made_again(serving: Server, results: Path) -> None:
     ask(serving, "/")
     (results / "index.html").write_text("as it was")
@@ -264,7 +264,7 @@ def test_what_is_neither_file_nor_folder_is_not_opened(serving: Server, results:
     assert ask(serving, "/pipe").status == 404
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 def test_a_folder_that_cannot_be_written_is_served(results: Path, serving: Server) -> None:
     (results / "index.html").mkdir()  # so that no file can take the name
     assert ask(serving, "/").status == 200

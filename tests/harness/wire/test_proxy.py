@@ -90,7 +90,7 @@ def rule(proxy: WireProxy, action: Action, **settings: object) -> int:
     return number
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 def test_without_rules_requests_and_responses_pass_in_order(client: Client) -> None:
     for number in (1, 2, 3):
         client.send(number)
@@ -354,7 +354,7 @@ def test_what_does_not_fit_passes(proxy: WireProxy, client: Client, settings: di
     assert proxy.seen(held) == []
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_requests_from_an_exempt_address_pass_by_all_rules(broker: FakeBroker) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.2", 0))
@@ -393,7 +393,7 @@ def test_bytes_that_are_no_frame_end_their_connection_only(client: Client, port:
     other.socket.close()
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_a_port_that_is_taken_is_told(broker: FakeBroker) -> None:
     with pytest.raises(ClusterError, match=str(broker.port)):
         WireProxy([ProxyRoute(node=1, listen=broker.port, host="127.0.0.1", port=1)])

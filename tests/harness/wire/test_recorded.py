@@ -352,7 +352,7 @@ def test_no_time_of_a_packet_is_later_than_now() -> None:
     assert before <= clock.when(None).ns <= time.monotonic_ns()
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("its", "says"), [(boot(), "No such device|no interface"), ("another", "runs on another machine")]
 )
@@ -366,7 +366,7 @@ def test_where_it_cannot_look_an_error_says_why(tmp_path: Path, its: str, says: 
     assert not into.exists()
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("copied", [[*PER_RUN], [*PER_RUN][:2]])
 def test_tables_that_cannot_all_be_brought_are_not_brought_at_all(tmp_path: Path, copied: list[str]) -> None:
     """The logs are judged without them then; with a part of them nothing would be."""

@@ -207,7 +207,7 @@ MARKER = st.builds(
 )
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @settings(deadline=None)  # the machine may be loaded
 @given(st.lists(BATCH | MARKER, max_size=30), st.sampled_from(["0.11", "2.4", "3.9", "4.1", "4.3"]))
 def test_what_a_leader_appends_is_accepted_and_what_it_does_not_is_refused(

@@ -555,7 +555,7 @@ def working(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[W
     handle.close()
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 def test_a_client_is_paused_and_killed_with_its_worker(working: tuple[WorkerProcess, int]) -> None:
     handle, pid = working
     handle.pause()
@@ -568,14 +568,14 @@ def test_a_client_is_paused_and_killed_with_its_worker(working: tuple[WorkerProc
     until(lambda: not alive(pid), "the client outlives its worker")
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 def test_a_client_ends_even_if_its_worker_alone_was_killed(working: tuple[WorkerProcess, int]) -> None:
     handle, pid = working
     os.kill(handle.pid, 9)
     until(lambda: not alive(pid), "the client outlives its worker")
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_the_journal_of_a_lost_client_holds_no_guess(working: tuple[WorkerProcess, int]) -> None:
     handle, pid = working
     os.kill(pid, 9)

@@ -23,7 +23,7 @@ def by_a_shell(folder: Path) -> list[str]:
     return ["sh", "-c", '"$@"; exit 3', "sh", *words(SLEEPS), str(folder / "pid")]
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(19)
 @pytest.mark.parametrize("how", ["end", "still", "wrong"])
 def test_what_a_shell_started_ends_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
     """The shell dies at once, and hands on no signal."""
@@ -43,7 +43,7 @@ def test_what_a_shell_started_ends_with_it(tmp_path: Path, monkeypatch: pytest.M
     talking.end()
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(19)
 def test_a_shell_whose_client_stands_still_is_lost_in_the_group_of_its_worker(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

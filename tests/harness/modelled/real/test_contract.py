@@ -15,7 +15,7 @@ SCENARIOS = ("join-group",)
 """It reads the log of the group coordinator."""
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(11)
 def test_clients_get_the_models_answers(tmp_path: Path) -> None:
     compared = compare(
         KAFKA_VERSION,
@@ -35,7 +35,7 @@ def test_clients_get_the_models_answers(tmp_path: Path) -> None:
     assert len({error for _, error in outcome.answers}) >= 10
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(14)
 def test_a_planted_bug_of_the_broker_is_a_difference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("harness.contract.scenarios.LOOKS", 5)
     compared = compare(

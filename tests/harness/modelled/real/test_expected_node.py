@@ -29,12 +29,12 @@ def behind(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ModelClus
         run_blocking(made.stop())
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 def test_a_broker_refuses_who_means_to_reach_another_node(cluster: ModelCluster) -> None:
     assert answers(cluster.endpoint()) == one_way(3)
 
 
-@pytest.mark.sampled(26)
+@pytest.mark.sampled(42)
 def test_proxies_lead_to_the_node_that_clients_mean_to_reach(behind: ModelCluster) -> None:
     assert answers(behind.endpoint()) == one_way(3)
 

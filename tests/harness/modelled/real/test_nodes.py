@@ -119,7 +119,7 @@ def test_what_is_not_kafkas_protocol_closes_its_connection_only(
     assert run_blocking(cluster.roles()).agreed
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.usefixtures("whole")
 def test_an_end_from_outside_is_seen_once_and_no_new_start_hides_it(cluster: ModelCluster) -> None:
     assert not run_blocking(cluster.ended())
@@ -140,7 +140,7 @@ def test_an_end_from_outside_is_seen_once_and_no_new_start_hides_it(cluster: Mod
     until(lambda: full(cluster), "all replicas in sync")
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.usefixtures("whole")
 def test_what_was_acknowledged_survives_a_kill_of_all(cluster: ModelCluster, topic: TopicPartition) -> None:
     made = producer(cluster)
@@ -198,7 +198,7 @@ def test_clients_read_the_log_of_the_group_coordinator(cluster: ModelCluster, to
     assert key == {"group": "logged", "topic": topic.topic, "partition": 0}
 
 
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(48)
 @pytest.mark.usefixtures("whole")
 def test_a_power_loss_of_all_takes_what_was_not_flushed(cluster: ModelCluster, topic: TopicPartition) -> None:
     acked = sent(producer(cluster), 5)
@@ -209,7 +209,7 @@ def test_a_power_loss_of_all_takes_what_was_not_flushed(cluster: ModelCluster, t
     assert end(cluster) <= min(acked())
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.usefixtures("whole")
 def test_a_clean_shutdown_hands_over_and_flushes(cluster: ModelCluster, topic: TopicPartition) -> None:
     before, down = end(cluster), leader(cluster)
@@ -220,7 +220,7 @@ def test_a_clean_shutdown_hands_over_and_flushes(cluster: ModelCluster, topic: T
     until(lambda: full(cluster), "all replicas in sync")
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 @pytest.mark.usefixtures("whole")
 def test_a_paused_leader_is_replaced_and_comes_back(cluster: ModelCluster, topic: TopicPartition) -> None:
     paused = leader(cluster)
@@ -236,7 +236,7 @@ def cuts(node: int, peers: Sequence[int | None]) -> list[Cut]:
     return [Cut(node=node, direction=way, peer=peer) for peer in peers for way in Direction]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.usefixtures("whole")
 def test_a_leader_that_is_cut_off_from_the_others_is_replaced(
     cluster: ModelCluster, topic: TopicPartition
@@ -253,7 +253,7 @@ def test_a_leader_that_is_cut_off_from_the_others_is_replaced(
     until(lambda: full(cluster), "all replicas in sync")
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.usefixtures("whole")
 @pytest.mark.parametrize("way", Direction)
 def test_what_a_cut_link_of_clients_holds_comes_late(

@@ -23,7 +23,7 @@ def sessions(cluster: ModelCluster) -> Iterator[Sessions]:
     made.close()
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 class TestModel(SessionContract, WorkContract):
     """Brokers of the model."""
 
@@ -66,7 +66,7 @@ class Members:
                 self.has[member] -= {*event.tps}
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_members_of_the_newer_protocol_share_the_partitions(sessions: Sessions) -> None:
     tps = sessions.topic(4)
     members = Members(sessions, tps[0].topic)

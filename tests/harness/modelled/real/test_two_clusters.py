@@ -68,7 +68,7 @@ def sent(session: Session, value: int) -> bool:
     return isinstance(delivery, Acked)
 
 
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(48)
 def test_a_cluster_of_another_user_takes_nothing_of_one_whose_brokers_are_down(
     first: ModelCluster, tmp_path: Path
 ) -> None:
@@ -112,7 +112,7 @@ def usurper(first: ModelCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     run_blocking(made.stop())
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("known", [True, False], ids=["an old client", "a new client"])
 @pytest.mark.parametrize("kind", ["producer", "consumer"])
 def test_a_client_that_meets_brokers_of_another_cluster_stops(
@@ -151,7 +151,7 @@ def test_a_client_that_meets_brokers_of_another_cluster_stops(
     run_blocking(session.close())
 
 
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(48)
 def test_the_harness_takes_no_answer_of_another_cluster(first: ModelCluster, usurper: ModelCluster) -> None:
     run_blocking(first.kill(first.nodes))
     run_blocking(usurper.start())

@@ -25,7 +25,7 @@ def run(**settings: Any) -> tuple[Simulated, Tally]:
     return done, tally
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("workload", ["queue", "groups", "copier", "transactions", "sink"])
 def test_new_partitions_are_filled_and_read_and_nothing_is_wrong(workload: str) -> None:
     done, tally = run(workload=workload)

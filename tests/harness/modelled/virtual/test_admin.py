@@ -68,7 +68,7 @@ def failed(done: Simulated) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize(
     "nemesis", ["kill:one,elections:preferred", "elections:shuffle", "restart:graceful", "restart:rolling"]
@@ -80,7 +80,7 @@ def test_a_run_with_moves_on_request_is_clean(nemesis: str, era: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     "nemesis", ["reassign:move@leader", "reassign:cancel", "reassign,kill:one@random", "reassign:shrink"]
 )
@@ -90,7 +90,7 @@ def test_a_run_in_which_replicas_move_is_clean(nemesis: str) -> None:
     assert started(done)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.slow
 def test_a_move_that_ends_before_its_replicas_have_the_log_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """A planted bug: what a reassignment adds counts as in sync at once, and what it removes goes."""
@@ -108,7 +108,7 @@ def test_a_move_that_ends_before_its_replicas_have_the_log_is_found(monkeypatch:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("workload", ["queue", "transactions"])
 @pytest.mark.parametrize("nemesis", ["slow-follower", "slow-follower:leads", "slow-follower,kill:one@leader"])
 def test_a_run_with_a_slow_follower_is_clean(nemesis: str, workload: str) -> None:
@@ -117,7 +117,7 @@ def test_a_run_with_a_slow_follower_is_clean(nemesis: str, workload: str) -> Non
     assert started(done)
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(14)
 @pytest.mark.slow
 def test_records_that_only_a_majority_has_are_lost_with_a_slow_follower_that_leads() -> None:
     """A planted bug: the high watermark does not wait for each replica in sync."""
@@ -128,7 +128,7 @@ def test_records_that_only_a_majority_has_are_lost_with_a_slow_follower_that_lea
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("workload", ["queue", "transactions", "groups"])
 @pytest.mark.parametrize("nemesis", ["delete-records", "delete-records:all,client:pause,kill:one@leader"])
 def test_a_run_in_which_records_are_deleted_is_clean(nemesis: str, workload: str) -> None:
@@ -137,7 +137,7 @@ def test_a_run_in_which_records_are_deleted_is_clean(nemesis: str, workload: str
     assert any(isinstance(event, ev.RecordsDeleted) for event in done.events)
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(13)
 @pytest.mark.slow
 def test_a_deletion_permits_the_loss_of_no_record_at_its_offset() -> None:
     """A planted bug deletes that one as well."""
@@ -147,7 +147,7 @@ def test_a_deletion_permits_the_loss_of_no_record_at_its_offset() -> None:
     assert "lost-write" in {finding.name for finding in checked(bad).findings}
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_the_new_replicas_have_the_log_and_the_old_ones_delete_it() -> None:
     """And back, as healing has it."""
     done = simulate(config("reassign:move@leader", "4.3", brokers=4, rate=5), trace=True)
@@ -207,7 +207,7 @@ def test_where_no_reassignment_could_be_cancelled_none_is_offered() -> None:
     assert missing(steps, capabilities(config("reassign", "2.4"))) == ["Reassignable"]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("era", ERAS)
 def test_a_shuffle_moves_every_leader_at_once_and_nobody_goes_down(era: str) -> None:
     done = simulate(config("elections:shuffle", era), trace=True)
@@ -299,7 +299,7 @@ def test_nobody_who_answers_is_told_within_the_deadline(era: str) -> None:
 # ---- brokers that go in order
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("era", ERAS)
 def test_leaders_have_moved_when_a_broker_that_was_shut_down_ends(era: str) -> None:
     for nemesis, moved in (("restart:graceful@leader", True), ("kill:one@leader", False)):
@@ -342,7 +342,7 @@ def ended(trace: tr.Trace, node: int, since: int) -> int:
     )
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("era", ERAS)
 def test_a_rolling_restart_waits_for_all_replicas(era: str) -> None:
     done = simulate(config("restart:rolling", era, **LONG), trace=True)
@@ -400,7 +400,7 @@ def test_a_broker_that_stands_still_goes_in_order_when_it_goes_on(era: str) -> N
 # ---- elections that lose records
 
 
-@pytest.mark.sampled(17)
+@pytest.mark.sampled(27)
 @pytest.mark.parametrize("era", ERAS)
 def test_an_unclean_election_loses_records_where_it_may(era: str) -> None:
     settings = {"unclean_leader_election": True, "min_insync_replicas": 1, "duration_s": 20}

@@ -32,7 +32,7 @@ def duplicates(done: Simulated) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(23)
+@pytest.mark.sampled(37)
 @pytest.mark.parametrize("seed", [1, 3])
 def test_a_producer_without_retries_writes_nothing_twice(seed: int) -> None:
     """The rules forbid duplicates then: the simulation must not make any."""
@@ -40,7 +40,7 @@ def test_a_producer_without_retries_writes_nothing_twice(seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(48)
 @pytest.mark.parametrize("seed", [1, 3])
 def test_a_producer_with_retries_writes_some_records_twice_and_may(seed: int) -> None:
     assert duplicates(simulate(config(seed=seed))) > 0
@@ -56,7 +56,7 @@ def test_journals_record_what_the_clients_worked_with() -> None:
     assert any(one.consumer is not None for one in made)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 def test_an_impatient_producer_gives_a_record_up_after_its_time() -> None:
     """Workload `send-modes`: 1.5 s for a record, while the others have the deadline of a verb, 10 s."""
     done = simulate(

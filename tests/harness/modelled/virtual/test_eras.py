@@ -221,7 +221,7 @@ def shows(known: Known, seed: int, patch: pytest.MonkeyPatch) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("name", KNOWN)
 def test_an_older_era_shows_what_one_switch_ends(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     known = KNOWN[name]
@@ -240,7 +240,7 @@ def test_an_older_era_shows_what_one_switch_ends(name: str, monkeypatch: pytest.
         assert not known.classes & everything(done, tally)
 
 
-@pytest.mark.sampled(13)
+@pytest.mark.sampled(21)
 def test_truncation_to_the_high_watermark_loses_records_and_the_modern_protocol_does_not() -> None:
     """Before KIP-101 a follower cuts its log back to a high watermark that it may know too late."""
 
@@ -256,7 +256,7 @@ def test_truncation_to_the_high_watermark_loses_records_and_the_modern_protocol_
         assert new.broken == []
 
 
-@pytest.mark.sampled(20)
+@pytest.mark.sampled(32)
 def test_what_a_copier_copies_twice_before_kip_447_is_allowed() -> None:
     def shown(seed: int) -> tuple[Simulated, Tally]:
         nemesis = KNOWN["KIP-447"].nemesis
@@ -268,7 +268,7 @@ def test_what_a_copier_copies_twice_before_kip_447_is_allowed() -> None:
     assert forbidden(done, tally) == {}
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("era", ERAS)
 def test_every_era_is_clean_when_left_alone(era: str) -> None:
     done = simulate(config(1, "none", era, duration_s=4))

@@ -101,7 +101,7 @@ def test_killed_nodes_are_looked_at_before_they_come_back_and_all_at_the_end(
     assert times == sorted(times)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 def test_a_clean_restart_is_no_kill() -> None:
     restarted = simulate(config(nemesis="restart:graceful"))
     assert restarted.cluster.takes == []
@@ -167,7 +167,7 @@ def test_later_life_does_not_change_a_take() -> None:
     assert before.logs["queue", 0].producers == producers != {}
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 def test_markers_and_decisions(done: Simulated, found: Evidence) -> None:
     markers = rows(found, "control", topic="transactions")
     assert {row["name"] for row in markers} == {"ABORT", "COMMIT"}
@@ -200,7 +200,7 @@ def test_a_forgotten_id_is_a_tombstone() -> None:
     assert older["previous_producer_id"] == -1  # its records have no such field
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_states_of_producers_and_ends_are_those_of_the_node(done: Simulated, found: Evidence) -> None:
     last = len(done.cluster.takes)
     log = done.cluster.sim[2].durable.logs["transactions", 0]
@@ -217,7 +217,7 @@ def test_states_of_producers_and_ends_are_those_of_the_node(done: Simulated, fou
     }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_a_log_without_producers_has_a_snapshot_that_says_so(done: Simulated, found: Evidence) -> None:
     """As real nodes have one; but none of a log to which nothing came."""
     last = len(done.cluster.takes)
@@ -231,7 +231,7 @@ def test_a_log_without_producers_has_a_snapshot_that_says_so(done: Simulated, fo
         assert any(told.get(tp) == kept for tp, kept in none.items())
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_offsets_and_generations_of_groups() -> None:
     era = "4.3-tv1"  # epochs stay, and with them what is remembered
     cluster = simulate(config("copier", "none", preset="exactly-once", duration_s=2, era=era)).cluster
@@ -271,7 +271,7 @@ def replayed(metadata: Rows) -> dict[tuple[str, int], tuple[int, int, tuple[int,
     return state
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("era", ["3.3", "4.3"])
 def test_metadata_records_make_the_image_of_the_model(era: str) -> None:
     done = simulate(config(nemesis="kill:one@leader", era=era))
@@ -299,7 +299,7 @@ def test_a_leader_epoch_that_did_not_rise_is_no_partition_change() -> None:
     assert (last.name, last.fields["leaderEpoch"]) == ("PartitionRecord", 0)
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(19)
 def test_an_era_of_zookeeper_has_no_metadata_log() -> None:
     found = evidence(simulate(config(era="2.4")).cluster)
     assert rows(found, "metadata") == []
@@ -309,7 +309,7 @@ def test_an_era_of_zookeeper_has_no_metadata_log() -> None:
     assert rows(found, "transaction_log") != []
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 def test_a_recorded_run_has_the_tables(tmp_path: Path) -> None:
     wanted = config(duration_s=3)
     run = Run(tmp_path / "run")

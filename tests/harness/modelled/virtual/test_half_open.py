@@ -43,7 +43,7 @@ def test_what_a_client_gave_up_before_it_was_connected_never_arrives() -> None:
     assert bench.texts() == ([], [])
 
 
-@pytest.mark.sampled(26)
+@pytest.mark.sampled(42)
 def test_a_run_under_half_open_links_is_clean() -> None:
     config = run_config(
         {

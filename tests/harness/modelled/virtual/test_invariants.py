@@ -65,7 +65,7 @@ FAULTS = ("none", "partition", "kill", "pause", "restart", "random", "client")
 CLEAN = [(w, FAULTS[(n + shift) % len(FAULTS)]) for shift in (1, 5) for n, w in enumerate(modelled())]
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(("workload", "nemesis"), CLEAN)
 def test_nothing_breaks_without_a_planted_bug(workload: str, nemesis: str) -> None:
     long = 6 if nemesis == "restart" else 4  # a restart takes 4 s
@@ -74,7 +74,7 @@ def test_nothing_breaks_without_a_planted_bug(workload: str, nemesis: str) -> No
     assert (run.broken, run.unfinished) == ([], [])
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 def test_looking_changes_nothing() -> None:
     def lines(*, invariants: bool) -> list[tuple[str, list[j.Line]]]:
         return simulate(config(3, nemesis="kill,partition"), invariants=invariants).journals
@@ -93,7 +93,7 @@ PLANTED = [
 ]
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(("mutant", "name", "settings"), PLANTED)
 def test_a_planted_bug_breaks_its_invariant(mutant: str, name: str, settings: dict[str, object]) -> None:
     """In one of the first seeds: which one follows from everything that the model draws."""
@@ -106,7 +106,7 @@ def test_a_planted_bug_breaks_its_invariant(mutant: str, name: str, settings: di
     pytest.fail(f"{mutant} never broke {name}")
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(11)
 def test_what_a_run_leaves_undone_is_told() -> None:
     run = simulate(config(0, mutant="marker-skips-a-partition", nemesis="none"))
     assert any("has a transaction open since" in text for text in run.unfinished)

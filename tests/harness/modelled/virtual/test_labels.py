@@ -69,7 +69,7 @@ def torn(folder: Path) -> Run:
     pytest.fail(f"none of {SEEDS.within} seeds shows it")
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.slow
 def test_the_evidence_gives_a_run_its_label_and_a_coordinator_that_waits_shows_nothing(
     tmp_path: Path,
@@ -85,7 +85,7 @@ def test_the_evidence_gives_a_run_its_label_and_a_coordinator_that_waits_shows_n
     assert (twin.failures, twin.weak) == ([], {})
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.slow
 def test_records_behind_a_start_that_fell_are_labelled(tmp_path: Path) -> None:
     settings = {**BASE, "preset": "share", "nemesis": "partition:isolate@group-coordinator"}

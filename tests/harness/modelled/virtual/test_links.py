@@ -54,7 +54,7 @@ def severed(monkeypatch: pytest.MonkeyPatch) -> list[VirtualConnection]:
     return found
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize("workload", ["queue", "transactions"])
 @pytest.mark.parametrize("kind", LINKS.kinds)
 def test_clients_suffer_and_nothing_is_wrong(
@@ -71,7 +71,7 @@ def test_clients_suffer_and_nothing_is_wrong(
         assert not severed
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(16)
 def test_the_same_config_is_the_same_run() -> None:
     made = config("transactions", "links", 4)
     first, second = simulate(made), simulate(made)
@@ -79,7 +79,7 @@ def test_the_same_config_is_the_same_run() -> None:
     assert first.calls == second.calls
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(13)
 def test_without_toxics_a_run_is_as_if_there_were_no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
     made = config("transactions", "partition,kill", 5)
     done = simulate(made)

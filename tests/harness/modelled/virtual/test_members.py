@@ -24,7 +24,7 @@ REVOKED, LOST = AssignmentKind.REVOKED, AssignmentKind.LOST
 # assignments between polls.
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_an_assignment_is_older_than_the_question_for_committed_offsets() -> None:
     """A commit that is complete before an assignment has to count for it (docs/checks.md, group-duplicate).
     So its time is when the member was told, not when the application polled."""
@@ -116,7 +116,7 @@ def _given_more(done: Simulated) -> int:
     return kept
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize(("workload", "preset"), [("groups", "safe"), ("copier", "exactly-once")])
 def test_members_of_the_newer_protocol_keep_what_they_promise(workload: str, preset: str) -> None:
     """KIP-848: partitions move one by one, also under a nemesis; no rule about clients or logs is broken.

@@ -32,7 +32,7 @@ def test_every_mutant_that_shows_has_a_pin() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(23)
+@pytest.mark.sampled(37)
 @pytest.mark.parametrize("name", hunted())
 def test_a_mutant_is_found_and_its_twin_is_clean(name: str) -> None:
     for number in PINS[name].numbers():
@@ -42,7 +42,7 @@ def test_a_mutant_is_found_and_its_twin_is_clean(name: str) -> None:
     pytest.fail(f"none of {PINS[name].within} runs shows {name}")
 
 
-@pytest.mark.sampled(11)
+@pytest.mark.sampled(18)
 @pytest.mark.slow
 def test_two_votes_in_one_epoch_make_two_leaders_of_the_quorum() -> None:
     """Where two nodes stand within one round trip, which is rare."""

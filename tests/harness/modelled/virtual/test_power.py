@@ -32,7 +32,7 @@ def lost(tally: Tally) -> int:
     return sum(finding.name == "lost-write" for finding in tally.findings)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_one_node_without_power_loses_nothing_that_was_acknowledged(seed: int) -> None:
     done = simulate(config("power:one@leader", seed))
@@ -40,7 +40,7 @@ def test_one_node_without_power_loses_nothing_that_was_acknowledged(seed: int) -
     assert lost(checked(done)) == 0
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_all_nodes_without_power_lose_what_was_not_flushed_and_may() -> None:
     done = simulate(config("power:all", 1))
     tally = checked(done)

@@ -31,13 +31,13 @@ def outcomes(tables: dict[str, pa.Table]) -> Counter[int]:
     return Counter(row["outcome"] for row in tables["ops"].to_pylist() if row["n_sends"])
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 def test_a_client_that_commits_by_itself_copies_again() -> None:
     found, _ = shown("auto-commit")
     assert set(found) == {"eos-duplicate"}
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 def test_acks_all_of_one_replica_is_lost_with_its_power_and_of_three_is_not() -> None:
     found, _ = shown("one-replica")
     assert found["lost-write"] > 0
@@ -45,7 +45,7 @@ def test_acks_all_of_one_replica_is_lost_with_its_power_and_of_three_is_not() ->
     assert "lost-write" not in found
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("preset", "cured"),
     [
@@ -63,7 +63,7 @@ def test_sends_fail_where_a_longer_retry_brings_them_through(preset: str, cured:
     assert set(outcomes(tables)) == {Outcome.OK}
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 def test_transactions_span_many_partitions() -> None:
     found, tables = shown("wide")
     assert "torn-txn" not in found
@@ -76,7 +76,7 @@ def test_transactions_span_many_partitions() -> None:
     assert max(len(spread[op]) for op in committed) == 60
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 def test_a_copier_that_reads_on_after_an_abort_never_copies_what_it_had_read() -> None:
     found, _ = shown("no-rewind")
     assert found["eos-loss"] > 0
@@ -84,7 +84,7 @@ def test_a_copier_that_reads_on_after_an_abort_never_copies_what_it_had_read() -
     assert "eos-loss" not in found
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(13)
 @pytest.mark.parametrize(
     ("preset", "classes"),
     [("commit-beside", {"eos-loss"}), ("auto-commit-beside", {"eos-loss", "eos-duplicate"})],

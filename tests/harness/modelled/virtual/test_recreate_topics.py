@@ -22,7 +22,7 @@ def run(nemesis: str, **settings: Any) -> tuple[Simulated, Tally]:
     return done, tally
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("workload", ["queue", "groups", "copier", "transactions", "fencing", "send-modes"])
 def test_the_new_topic_is_judged_and_the_old_one_may_be_lost(workload: str) -> None:
     done, tally = run("recreate-topics:all", workload=workload)
@@ -45,20 +45,20 @@ def test_the_new_topic_is_judged_and_the_old_one_may_be_lost(workload: str) -> N
     assert not any("~" in name for name in final)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_a_broker_that_was_away_comes_back_with_logs_of_the_old_topic() -> None:
     done, tally = run("recreate-topics:away@leader", workload="queue", seed=2)
     assert counted(findings(done, tally)) == {}
     assert not tally.refused
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_logs_that_outlive_their_topic_are_found() -> None:
     done, tally = run("recreate-topics:all", mutant="deleted-topic-keeps-logs")
     assert "phantom-read" in counted(findings(done, tally))
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(13)
 def test_offsets_that_outlive_their_topic_are_found() -> None:
     """Members begin at the old offset, commit it, and are reset, for the new log does not reach it."""
     done, tally = run(

@@ -15,7 +15,7 @@ from history.seal import recorded, seal
 from tests.histories.traced import config
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(13)
 @pytest.mark.parametrize("last", ["simulate", "write_virtual", "evidence", "tr"])
 def test_whoever_checks_a_simulated_run_before_it_is_written_is_refused_and_changes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, last: str

@@ -67,7 +67,7 @@ def test_lines_are_read_as_they_are_meant(tmp_path: Path) -> None:
     assert found.cancelled == [CancelledMarkersLine(node=2, to=3, made_ms=1, cancelled_ms=5)]
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 def test_every_leader_is_in_the_log_of_its_node(tmp_path: Path) -> None:
     settings = {"workload": "transactions", "preset": "safe", "nemesis": "kill:one@txn-coordinator"}
     config = run_config({**BASE, **settings, "seed": 1, "duration_s": 8})

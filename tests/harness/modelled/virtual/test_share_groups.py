@@ -32,19 +32,19 @@ def lines(done: Simulated, kind: type[Any]) -> list[Any]:
     ("seed", "nemesis"),
     [(1, "none"), (2, "kill"), (3, "partition"), (4, "client:crash@member"), (5, "elections")],
 )
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(11)
 def test_a_share_group_keeps_its_promises(seed: int, nemesis: str) -> None:
     assert trial(config(seed, nemesis), logs=True).failures == []
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(11)
 def test_a_member_may_be_given_again_what_it_renewed_and_still_keeps() -> None:
     run = config(18, "partition", renew_share=0.5, rate=8, batch_max=2)
     kept = trial(run, logs=True)
     assert (kept.failures, dict(kept.anomalies)) == ([], {})
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 def test_a_paused_leader_that_was_replaced_gives_out_what_others_have_accepted() -> None:
     """Kafka does the same: ShareFetch has no leader epoch, and to acquire records asks nobody."""
     settings = {**BASE, "preset": "share", "nemesis": "random", "consumers": 1, "partitions": 6, "rate": 150}
@@ -54,7 +54,7 @@ def test_a_paused_leader_that_was_replaced_gives_out_what_others_have_accepted()
         assert set(trial(run, invariants=False).anomalies) == {"share-redelivery"}
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(11)
 def test_members_accept_release_and_reject_and_the_group_gets_on() -> None:
     done = simulate(config(1, "none"))
     given = [run for line in lines(done, j.Acquired) for run in line.runs]
@@ -70,7 +70,7 @@ def test_members_accept_release_and_reject_and_the_group_gets_on() -> None:
     assert all(offset > 100 for *_, offset in stands.rows)
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(16)
 def test_a_late_write_of_share_state_is_a_weakness_of_its_era() -> None:
     """A partition holds a write back; the leader's next ones overtake it."""
     late = config(201, "partition:isolate@group-coordinator")
@@ -80,7 +80,7 @@ def test_a_late_write_of_share_state_is_a_weakness_of_its_era() -> None:
     assert simulate(config(201, "partition:isolate@group-coordinator", era="4.4")).weak == []
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(11)
 @pytest.mark.parametrize(("seed", "nemesis"), [(1, "none"), (3, "elections"), (5, "kill:one@leader")])
 def test_what_a_group_gives_up_is_in_its_dead_letter_queue(seed: int, nemesis: str) -> None:
     done = simulate(config(seed, nemesis, preset="dead-letters", era="4.4"))
@@ -92,7 +92,7 @@ def test_what_a_group_gives_up_is_in_its_dead_letter_queue(seed: int, nemesis: s
     assert all(row[5] >= 0 and row[2] == row[6] for row in listed.rows)
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(11)
 def test_a_forgotten_group_gives_out_nothing_that_is_to_be_archived() -> None:
     """A leader that stood still finds the connections of all members broken, and at once they are back."""
     settings = {"preset": "dead-letters", "era": "4.4", "fault_s": 4.5, "renew_share": 0.5}
@@ -102,7 +102,7 @@ def test_a_forgotten_group_gives_out_nothing_that_is_to_be_archived() -> None:
     assert set(trial(planted).anomalies) == {"dead-letter-of-accepted"}
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 def test_what_members_had_answered_is_in_the_coordinators_log_where_leaders_write_it(tmp_path: Path) -> None:
     sound = check_run(recorded(config(2, "none"), tmp_path / "sound"))
     assert sound.log_checks[STORED].status == "valid"

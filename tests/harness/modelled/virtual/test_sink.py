@@ -30,19 +30,19 @@ def found(config: RunConfig) -> tuple[dict[str, int], dict[str, int]]:
     return counted(tally.findings), counted(findings(done, tally))
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 def test_rows_without_a_cure_are_there_twice_and_that_is_allowed() -> None:
     assert found(config("sink-plain")) == ({"eos-duplicate": 1}, {})
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("preset", CURES)
 def test_a_cure_keeps_each_row_once(preset: str) -> None:
     nemesis = PRESETS["sink-plain"]["nemesis"]
     assert found(config(preset, nemesis=nemesis)) == ({}, {})
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("preset", CURES)
 def test_a_cure_that_does_not_work_is_found_by_its_duplicates(
     preset: str, monkeypatch: pytest.MonkeyPatch
@@ -53,7 +53,7 @@ def test_a_cure_that_does_not_work_is_found_by_its_duplicates(
     assert forbidden == {"eos-duplicate": 1}
 
 
-@pytest.mark.sampled(17)
+@pytest.mark.sampled(27)
 def test_a_version_is_no_place_of_a_record_where_a_loss_of_power_took_others_from_there() -> None:
     """The power goes off, and records of other keys come to stand at offsets of which the database has
     rows."""
@@ -62,7 +62,7 @@ def test_a_version_is_no_place_of_a_record_where_a_loss_of_power_took_others_fro
     assert forbidden == {}
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 def test_a_row_that_the_database_says_it_has_refused_and_has_not_is_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -76,7 +76,7 @@ def test_a_row_that_the_database_says_it_has_refused_and_has_not_is_found(
     assert forbidden["eos-loss"] > 0
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 def test_a_row_that_is_gone_from_the_database_is_a_lost_write(monkeypatch: pytest.MonkeyPatch) -> None:
     read = Database.read
     monkeypatch.setattr(Database, "read", lambda self, tp: tuple(some[1:] for some in read(self, tp)))
@@ -84,7 +84,7 @@ def test_a_row_that_is_gone_from_the_database_is_a_lost_write(monkeypatch: pytes
     assert forbidden["lost-write"] > 0
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_rows_of_a_key_stand_in_the_order_of_its_records_where_the_offset_is_the_version() -> None:
     done = simulate(config("sink-optimistic-lock", nemesis="client:crash-before-commit@member,partition"))
     sends = rows_of(done.journals).tables()["sends"].to_pylist()

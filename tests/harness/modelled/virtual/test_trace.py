@@ -35,7 +35,7 @@ def trace(done: Simulated) -> tr.Trace:
     return done.trace
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_a_run_is_the_same_with_and_without(workload: str) -> None:
     made = config(**CLEAN | {"workload": workload})
@@ -55,7 +55,7 @@ print(hashlib.sha256(encode(simulate(config(**CLEAN), trace=True).trace)).hexdig
 """
 
 
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(48)
 def test_the_trace_is_the_same_to_the_byte() -> None:
     told = {
         subprocess.run(
@@ -104,7 +104,7 @@ def test_every_message_is_there_once(monkeypatch: pytest.MonkeyPatch) -> None:
         assert len(arrived) == counted[f"{kind} delivered"]
 
 
-@pytest.mark.sampled(19)
+@pytest.mark.sampled(30)
 def test_answers_answer_what_arrived(trace: tr.Trace) -> None:
     least = DELAY_US[0] * 1000
     for message in trace.messages:
@@ -131,7 +131,7 @@ def started() -> tuple[SimulatedCluster, Tracing]:
     return cluster, tracing
 
 
-@pytest.mark.sampled(26)
+@pytest.mark.sampled(42)
 def test_messages_of_a_process_that_dies_never_arrive() -> None:
     cluster, tracing = started()
     scheduler = cluster.scheduler
@@ -232,7 +232,7 @@ def test_what_is_appended_was_caused_by_what_brought_it(trace: tr.Trace) -> None
     assert cut, "followers cut their logs when the leader has told where"
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_transactions_and_groups_are_told() -> None:
     made = config(**CLEAN | {"workload": "copier", "nemesis": "kill:one@txn-coordinator"})
     trace = simulate(made, trace=True).trace

@@ -35,7 +35,7 @@ def topics_of(rows: Rows, op: int, values: set[int] | None = None) -> set[str]:
     return {topics[row["tp"]] for row in own if values is None or row["value"] in values}
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 def test_a_committed_transaction_has_records_in_two_topics() -> None:
     settings = {"workload": "transactions", "nemesis": "none", "transaction_topics": 2, "duration_s": 4}
     found, rows = ran(run_config({**BASE, **settings, "seed": 2}))
@@ -44,7 +44,7 @@ def test_a_committed_transaction_has_records_in_two_topics() -> None:
     assert [topics_of(rows, op) for op in committed].count(BOTH) > 3
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(19)
 def test_a_transaction_that_is_visible_in_one_of_its_topics_is_torn() -> None:
     for number in range(WITHIN):
         config = hunting("partitions-not-logged", number).model_copy(

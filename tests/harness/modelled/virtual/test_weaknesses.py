@@ -194,7 +194,7 @@ def failovers(seed: int, era: str) -> Trial:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(48)
 def test_failovers_with_a_follower_that_lags_show_uncommitted_state_until_coordinators_wait() -> None:
     """Of the seeds 1 to 6, four showed it when it was measured."""
     found = next(filter(lambda one: one.weak, (failovers(n, "4.3") for n in Pin(1, 10).numbers())))

@@ -275,7 +275,7 @@ def took(done: Simulated) -> list[str]:
     return [event.text for event in done.events if isinstance(event, ev.FaultStarted)]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(("era", "sent"), [("4.3-tv1", True), ("4.3", False)])
 def test_a_fault_that_finds_no_request_has_failed(era: str, sent: bool) -> None:
     """With transaction protocol 2 clients add no partitions: the leaders do."""
@@ -285,7 +285,7 @@ def test_a_fault_that_finds_no_request_has_failed(era: str, sent: bool) -> None:
     assert all("no such request came" in why for why in why_failed(done))
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("era", ["4.3-tv1", "4.3"])
 def test_markers_on_their_way_to_other_brokers_are_taken_in_whole_runs(era: str) -> None:
     done = simulate(config(1, era, "wire:markers", duration_s=8))
@@ -311,7 +311,7 @@ def wrong(seed: int, era: str, nemesis: str) -> set[str]:
 ENDS, MARKERS = "wire:endtxn", "wire:markers"
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.slow
 def test_a_late_end_of_a_transaction_ends_the_next_one_with_protocol_1_only(tmp_path: Path) -> None:
     """KAFKA-17754. Of the seeds 0 to 17, one showed it when it was measured."""
@@ -321,7 +321,7 @@ def test_a_late_end_of_a_transaction_ends_the_next_one_with_protocol_1_only(tmp_
     assert labels(seed, tmp_path / "run", ENDS) == {"KAFKA-17754"}
 
 
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(48)
 @pytest.mark.slow
 def test_a_late_marker_ends_the_next_transaction_with_protocol_1_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
