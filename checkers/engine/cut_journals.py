@@ -24,6 +24,8 @@ from history.events import (
 
 KILLING: Final = ("client", "half-open")
 """Families of faults that kill clients."""
+STARTS_AGAIN: Final = "wire:init-producer-id"
+"""A fault of another family that kills one, and starts it again."""
 PAUSE: Final = "client:pause"
 """The kind of them that kills none."""
 NOBODY: Final = np.zeros(0, np.int32)
@@ -74,7 +76,7 @@ def _deaths(events: Sequence[Event]) -> Iterator[tuple[int, int, int]]:
 
 def _kills(name: str) -> bool:
     family, _, _ = name.partition(":")
-    return family in KILLING and not name.startswith(PAUSE)
+    return name == STARTS_AGAIN or (family in KILLING and not name.startswith(PAUSE))
 
 
 def _living(process: Columns, slot: int, since: int, until: int) -> Array:

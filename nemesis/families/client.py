@@ -1,5 +1,9 @@
 """The nemesis `client`: loading clients die in mid-work, or stand still."""
 
+import random
+from collections.abc import Callable
+
+from core.errors import ClusterError
 from core.generator import source
 from core.load_clients import Clients, ClientSlot, CrashPoint
 from nemesis.types import (
@@ -94,6 +98,34 @@ def _described(client: ClientSlot) -> str:
     held = [client.transactional_id, client.group and f"group {client.group}"]
     parts = ", ".join(filter(None, held))
     return f"client {client.slot} ({parts})" if parts else f"client {client.slot}"
+
+
+Chosen = Callable[[list[ClientSlot]], list[ClientSlot]]
+"""Which of some clients a fault wants."""
+
+
+def startable(view: ClusterView, rng: random.Random, wanted: Chosen) -> int:
+    """The slot of a client that can be killed and started again: no other fault holds it.
+
+    Raises: NoTarget.
+    """
+    free = [client for client in view.clients if client.slot not in view.clients_held]
+    if not (found := wanted(free)):
+        others = (
+            "other faults hold all clients" if wanted(list(view.clients)) else "the workload has no client"
+        )
+        raise NoTarget(f"{others} that could be started again")
+    return rng.choice(found).slot
+
+
+async def start_again(env: Environment, hit: AimedFault) -> None:
+    """Kill the clients of a fault, and start them. Raises: NoTarget, where another fault holds one down, and
+    will start it again."""
+    try:
+        await env.clients.crash(hit.slots, CrashPoint.ANYWHERE)
+    except ClusterError as error:
+        raise NoTarget(f"{hit.text}: client {hit.slots[0]} was not started again: {error}") from error
+    await env.clients.restart(hit.slots)
 
 
 async def _apply(env: Environment, hit: AimedFault) -> None:

@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 from core.capabilities import Cut, Direction, HalfOpenable
-from core.errors import ClusterError
 from core.generator import source
-from core.load_clients import CrashPoint
+from core.load_clients import ClientSlot
+from nemesis.families.client import start_again, startable
 from nemesis.families.partition import MENDED, cut, mend
 from nemesis.targets import TARGETS, described, find
 from nemesis.types import (
@@ -17,7 +17,6 @@ from nemesis.types import (
     Hold,
     Nemesis,
     NoEffect,
-    NoTarget,
     PlannedFault,
 )
 
@@ -28,11 +27,7 @@ CAUGHT_S = 10.0
 def _aim(step: PlannedFault, view: ClusterView) -> AimedFault:
     rng = source(step.seed, "aim")
     aim = find(step.target, rng, view, answering=True, brokers=True)
-    free = [client for client in view.clients if client.slot not in view.clients_held]
-    if not free:
-        others = "other faults hold all clients" if view.clients else "the workload has no client"
-        raise NoTarget(f"{others} that could be started again")
-    slot = rng.choice([client for client in free if client.produces] or free).slot
+    slot = startable(view, rng, _connecting)
     return AimedFault(
         step=step,
         nodes=(aim.node,),
@@ -42,17 +37,18 @@ def _aim(step: PlannedFault, view: ClusterView) -> AimedFault:
     )
 
 
+def _connecting(free: list[ClientSlot]) -> list[ClientSlot]:
+    """Those that produce, where there are any."""
+    return [client for client in free if client.produces] or free
+
+
 async def _apply(env: Environment, hit: AimedFault) -> AimedFault:
     """Raises: NoEffect, where no client tried to connect; NoTarget, where another fault holds the client
     down, and will start it again."""
     cluster = env.cluster
     assert isinstance(cluster, HalfOpenable)
     await cut(env, hit)
-    try:
-        await env.clients.crash(hit.slots, CrashPoint.ANYWHERE)
-    except ClusterError as error:
-        raise NoTarget(f"{hit.text}: client {hit.slots[0]} was not started again: {error}") from error
-    await env.clients.restart(hit.slots)
+    await start_again(env, hit)
 
     async def missing() -> str:
         return "" if await cluster.stopped(hit.nodes) else f"no client tried to connect within {CAUGHT_S:g} s"

@@ -5,8 +5,11 @@ from dataclasses import dataclass, replace
 
 from core.capabilities import Wired, WiredBetween
 from core.cluster import SHARE_STATE_TOPIC
+from core.config import RunConfig
 from core.generator import source
+from core.load_clients import ClientSlot
 from core.wire import Action, WireRule
+from nemesis.families.client import start_again, startable
 from nemesis.types import (
     Act,
     AimedFault,
@@ -17,6 +20,7 @@ from nemesis.types import (
     Healing,
     HealingStage,
     Nemesis,
+    NoEffect,
     NoTarget,
     PlannedFault,
     WorkloadNames,
@@ -25,6 +29,9 @@ from nemesis.types import (
 CAUGHT_S = 2.0
 """How long a rule waits for a request to take. Meanwhile no other fault begins or ends; a fault that took
 none is tried again."""
+STARTED_S = 10.0
+"""The same for a request of a client that the fault starts again: it has to come up first, and is killed
+once only."""
 SKIP_S = 0.5
 """How long a rule lets requests pass: after that it takes the next one, whatever its number."""
 
@@ -47,12 +54,14 @@ WAITING = (Action.HOLD, Action.DETACH)
 class Requests:
     """Requests of one kind: APIs by Kafka's names, which one of these ends the wait (drawn; "" = the end of
     the fault does), and what a workload has to have for them to be sent. between: brokers send them to each
-    other."""
+    other. at_start: clients that are new send them, others seldom: the fault kills one, and starts it
+    again."""
 
     apis: dict[str, str]
     until: tuple[str, ...]
     needs: str = ""
     between: bool = False
+    at_start: bool = False
 
 
 KINDS = {
@@ -67,6 +76,9 @@ KINDS = {
         "consumer groups",
     ),
     "fetch": Requests({"fetch": "Fetch"}, ("",)),
+    "init-producer-id": Requests(
+        {"init_producer_id": "InitProducerId"}, ("", "end_txn", "produce"), "producers", at_start=True
+    ),
     "markers": Requests({"write_txn_markers": "WriteTxnMarkers"}, ("",), "transactional ids", between=True),
     "share-state": Requests(
         {"write_share_group_state": "WriteShareGroupState"}, ("",), "share groups", between=True
@@ -76,7 +88,9 @@ KINDS = {
 
 def _drawn(kind: str, rng: random.Random, names: WorkloadNames) -> tuple[str, str, str]:
     """API, its name in Kafka, and the API that ends the wait."""
-    possible = [one for one, sent in KINDS.items() if not (sent.between or _lacks(one, "", names))]
+    possible = [
+        one for one, sent in KINDS.items() if not (sent.between or sent.at_start or _lacks(one, "", names))
+    ]
     requests = KINDS[rng.choice(possible) if kind == "random" else kind]
     apis = list(requests.apis)
     if "txn_offset_commit" in apis:  # what commits offsets in transactions sends no other commits
@@ -91,6 +105,7 @@ def _lacks(kind: str, target: str, names: WorkloadNames) -> str:
         "transactional ids": names.transactional_ids,
         "consumer groups": names.groups,
         "share groups": names.share_groups,
+        "producers": [client for client in names.clients if client.produces],
     }
     return needs if needs and not held[needs] else ""
 
@@ -99,20 +114,33 @@ def _aim(step: PlannedFault, view: ClusterView) -> AimedFault:
     rng = source(step.seed, "aim")
     api, name, until = _drawn(step.kind, rng, view.names)
     between = step.kind in KINDS and KINDS[step.kind].between
+    at_start = step.kind in KINDS and KINDS[step.kind].at_start
     # A broker that waits on a silent connection waits for its own time-out, which may end long after healing.
     action = rng.choice([one for one in ACTIONS if not (between and one is Action.DROP_RESPONSE)])
     rule = WireRule(
         number=step.fault,
         api=api,
         action=action,
-        skip=rng.randrange(5),
+        skip=0 if at_start else rng.randrange(5),
         skip_s=SKIP_S,
         times=rng.choice(TIMES),
         until_api=until if action in WAITING else "",
         between=between,
         nodes=(rng.choice(_receivers(step.kind, view)),) if between else (),
     )
-    return AimedFault(step=step, text=f"{name} {ACTIONS[action]}", rules=(rule,))
+    slots = (startable(view, rng, _producing),) if at_start else ()
+    return AimedFault(step=step, text=f"{name} {ACTIONS[action]}", rules=(rule,), slots=slots)
+
+
+def _producing(free: list[ClientSlot]) -> list[ClientSlot]:
+    """Clients that ask for a producer id; those whose late requests may fence others, where there are any."""
+    return [client for client in free if client.transactional_id] or [
+        client for client in free if client.produces
+    ]
+
+
+def _asks_for_no_id(config: RunConfig) -> str:
+    return "" if config.idempotent else "producers ask for no producer id: set idempotent=true"
 
 
 def _receivers(kind: str, view: ClusterView) -> list[int]:
@@ -131,19 +159,24 @@ async def _apply(env: Environment, hit: AimedFault) -> AimedFault:
     assert isinstance(env.cluster, Wired)
     cluster, (rule,) = env.cluster, hit.rules
     await cluster.rule(hit.rules)
+    if hit.slots:
+        await start_again(env, hit)
+    limit_s = STARTED_S if hit.slots else CAUGHT_S
 
     async def missing() -> str:
         return "" if await cluster.seen(rule.number) else "no such request came"
 
-    if why := await env.until(missing, CAUGHT_S):
-        limit = "before the faults ended" if env.stopping() else f"within {CAUGHT_S:g} s"
-        raise NoTarget(f"{hit.text}: {why} {limit}")
+    if why := await env.until(missing, limit_s):
+        limit = "before the faults ended" if env.stopping() else f"within {limit_s:g} s"
+        told = f"{hit.text}: {why} {limit}"
+        raise NoEffect(f"{told}, of client {hit.slots[0]} either") if hit.slots else NoTarget(told)
     first = (await cluster.seen(rule.number))[0]
     name, _, what = hit.text.partition(" ")
     of = f" of {first.named}" if first.named else ""
     less = f" (after {first.skipped} others, not {rule.skip}: only those came in {SKIP_S:g} s)"
     more = f" (the first of up to {rule.times})" if rule.times > 1 else ""
-    text = f"{name}{of} to node {first.node}{more} {what}{less if first.skipped < rule.skip else ''}"
+    by = f"; client {hit.slots[0]} was killed and started again" if hit.slots else ""
+    text = f"{name}{of} to node {first.node}{more} {what}{less if first.skipped < rule.skip else ''}{by}"
     return replace(hit, nodes=(first.node,), text=text)
 
 
@@ -173,11 +206,13 @@ between brokers.
 Each fault takes 1, 3 or 10 requests of one kind. A request waits on its own connection until the fault ends
 or a certain other request comes (of a transaction: one of its own), also when its client has given up
 meanwhile; or it is lost; or it arrives, and its response does not. Only what a network can do happens. A
-fault that finds no request to take, in several tries, has failed.
+fault that finds no request to take, in several tries, has failed. For `init-producer-id` one client is killed
+and started again, for it is the first thing that a producer asks for.
 
 What Kafka does: sequence numbers and producer epochs make late and repeated requests harmless, in most
 places. What clients do: they give up after their time-outs (2 s), and ask again on another connection.
-Coordinators send markers again, too, and the late ones come after them.
+Coordinators send markers again, too, and the late ones come after them. A late InitProducerId of a
+transactional id aborts what a producer with it has open by then, and fences it.
 
 What it tends to show: an EndTxn that comes late and ends the next transaction (KAFKA-17754), or a marker that
 does so in one partition (KAFKA-19446), both with clients of transaction version 1; a Produce that comes after
@@ -195,6 +230,14 @@ ended (apache/kafka#23074).""",
         ),
         "fetch": FaultKind(doc="Fetch of a consumer", targeted=False),
         "random": FaultKind(doc="any of these that clients send", targeted=False, weight=0),
+        "init-producer-id": FaultKind(
+            doc="InitProducerId of a client that is started again, which takes a transactional id over;"
+            " by name only",
+            targeted=False,
+            weight=0,
+            apply_s=1.0,
+            refuses=_asks_for_no_id,
+        ),
         "markers": FaultKind(
             doc="WriteTxnMarkers, by which coordinators of transactions write their ends to the partitions of"
             " other brokers; by name only",

@@ -144,7 +144,7 @@ class Facts:
             if isinstance(event, WorkerLost) and event.slot == row["slot"] and heir == NEVER:
                 return True
             if isinstance(event, FaultStarted | FaultFailed):
-                kills = event.name.startswith(("client:crash", "half-open:"))
+                kills = event.name.startswith(("client:crash", "half-open:", "wire:init-producer-id"))
                 alive = row["start_ns"] <= event.ns and heir > max(event.begin_ns, 0)
                 hit = getattr(event, "slots", ()) or [row["slot"]]
                 if kills and alive and row["slot"] in hit:

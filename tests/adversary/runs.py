@@ -387,6 +387,10 @@ def _incident(rng: Random, ns: int) -> Event:
     return rng.choice(made)
 
 
+STARTED_AGAIN = ("half-open:clients@leader", "wire:init-producer-id")
+"""Faults that kill a client, and start it again."""
+
+
 def _deaths(world: World) -> list[Event]:
     """What killed the clients that crashed, as it is recorded."""
     rng, found = world.rng, list[Event]()
@@ -401,16 +405,16 @@ def _deaths(world: World) -> list[Event]:
             found.append(WorkerLost(ns=begin + 5 * MS, slot=row["slot"], why="x", status=-9))
             continue
         if rng.random() < 0.1:
-            name = "half-open:clients@leader"
+            name = STARTED_AGAIN[row["process"] % 2]
             found.append(FaultFailed(begin_ns=begin, ns=begin + MS, fault=80, name=name, why="x"))
             continue
-        client = rng.random() < 0.8
+        client, name = rng.random() < 0.8, STARTED_AGAIN[row["process"] % 2]
         found.append(
             FaultStarted(
                 begin_ns=begin,
                 ns=begin + MS,
                 fault=60 + row["process"],
-                name="client:crash@random" if client else "half-open:clients@leader",
+                name="client:crash@random" if client else name,
                 nodes=() if client else (rng.randint(1, 3),),
                 slots=(row["slot"],) if client else (),
                 text="x",

@@ -75,12 +75,16 @@ ACCOUNTS = [
     fault("half-open:clients@leader", 12, 33, 4),
     fault("half-open:clients@leader", 12, 33),  # recorded without its client
     failed("half-open:clients@leader", 20, 12 * S),
+    fault("wire:init-producer-id", 12, 33, 4),
+    failed("wire:init-producer-id", 20, 12 * S),
     failed("client:crash", 20),
     ev.Note(ns=60 * S, text="the disk is full", incomplete=True),
     ev.Interrupted(ns=60 * S),
 ]
 DOES_NOT = [
     fault("client:pause@random", 11, 12, 4),
+    fault("wire:init-producer-id", 11, 12, 5),
+    fault("wire:endtxn", 11, 12, 4),
     fault("client:crash", 11, 12, 5),  # another client
     fault("client:crash", 31, 32, 4),  # its next process
     fault("client:crash", 8, 9, 4),  # before it began

@@ -414,6 +414,7 @@ def test_the_leader_may_have_changed_between_two_looks_and_under_faults_of_its_r
         ("partition:clients-responses@leader", (1,), False),
         ("wire:produce", (1,), False),
         ("wire:random", (1,), False),
+        ("wire:init-producer-id", (1,), False),
         ("delete-records:all@leader", (1,), False),
         ("add-partitions:all", (), False),
         ("partition:one-way-in@leader", (1,), True),

@@ -34,7 +34,7 @@ from core.errors import ClusterError, LogsKept
 from core.load_clients import Clients
 from core.op import TopicPartition
 from core.runtime import run_blocking
-from core.wire import Action
+from core.wire import Action, WireRule
 from nemesis.execute import heal, heal_all, inject, needs
 from nemesis.families.client import POINTS
 from nemesis.families.partition import ordered, unfed
@@ -674,7 +674,7 @@ def test_rules_of_the_wire_follow_from_the_seed_and_cover_what_a_network_does() 
     assert rules == [hit(Recording(), "wire:random", seed).rules for seed in range(300)]
     drawn = {rule.action for (rule,) in rules}
     assert drawn == set(Action) - {Action.REFUSE}
-    of_clients = {api for kind in KINDS.values() if not kind.between for api in kind.apis}
+    of_clients = {api for kind in KINDS.values() if not (kind.between or kind.at_start) for api in kind.apis}
     # A workload with transactional ids commits offsets in transactions.
     assert {rule.api for (rule,) in rules} == of_clients - {"offset_commit"}
     assert all(not rule.until_api or rule.action in WAITING for (rule,) in rules)
@@ -700,6 +700,47 @@ def test_writes_of_share_state_are_taken_on_their_way_to_a_leader_of_its_log() -
     rules = [WIRE.effect.aim(step_of("wire:share-state", seed), view).rules for seed in range(20)]
     assert {(rule.api, rule.between) for (rule,) in rules} == {("write_share_group_state", True)}
     assert {rule.nodes for (rule,) in rules} == {(2,), (3,)}
+
+
+def test_the_producer_id_of_a_client_that_is_started_again_is_taken() -> None:
+    asked: set[int] = set()
+    found: list[WireRule] = []
+    for seed in range(60):
+        clients = RecordingClients()
+        done = hit(Recording(), "wire:init-producer-id", seed, stage_of(Recording(), clients))
+        assert [verb for verb, _ in clients.calls] == ["crash", "restart"]
+        assert {slot for _, slots in clients.calls for slot in slots} == set(done.slots)
+        assert done.text.endswith(f"; client {done.slots[0]} was killed and started again")
+        asked |= set(done.slots)
+        found += done.rules
+    assert asked == {client.slot for client in NAMES.clients if client.transactional_id}
+    assert {(rule.api, rule.skip) for rule in found} == {("init_producer_id", 0)}
+    assert {rule.action for rule in found} == set(Action) - {Action.REFUSE}
+    assert {rule.until_api for rule in found if rule.action in WAITING} == {"", "end_txn", "produce"}
+    plain = tuple(client for client in NAMES.clients if not client.transactional_id)
+    done = hit(Recording(), "wire:init-producer-id", 0, stage_of(Recording(), RecordingClients(plain)))
+    assert done.slots == (0,)
+
+
+def test_an_init_producer_id_that_does_not_come_is_a_failed_fault() -> None:
+    cluster, clients = Recording(), RecordingClients()
+    cluster.silent = True
+    with pytest.raises(NoEffect, match=r"no such request came within 10 s, of client \d either"):
+        hit(cluster, "wire:init-producer-id", stage=stage_of(cluster, clients))
+    assert cluster.whole
+    assert clients.whole
+
+
+def test_no_producer_id_is_asked_for_by_a_client_that_another_fault_holds() -> None:
+    cluster, clients = Recording(), RecordingClients()
+    stage = stage_of(cluster, clients)
+    clients.down = {client.slot for client in clients.slots}
+    with pytest.raises(NoTarget, match="was not started again: it is not running"):
+        hit(cluster, "wire:init-producer-id", stage=stage)
+    assert cluster.whole
+    stage.clients_held.update(client.slot for client in clients.slots)
+    with pytest.raises(NoTarget, match="other faults hold all clients"):
+        hit(cluster, "wire:init-producer-id", stage=stage)
 
 
 def test_only_faults_between_brokers_need_proxies_there() -> None:

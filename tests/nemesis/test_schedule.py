@@ -228,6 +228,7 @@ def test_a_short_phase_has_a_fault_of_every_family_or_is_refused(
             "failover:recovering": "6",
             "power": "3",
             "half-open": "2",
+            "wire:init-producer-id": "2",
             "slow-follower": "6",
             "recreate-topics": "5",
             "disk": "4",
@@ -431,6 +432,16 @@ def test_requests_that_the_workload_never_sends_are_not_drawn_but_refused() -> N
     with pytest.raises(ConfigError, match="wire:share-state: this workload has no share groups"):
         plan("wire:share-state", config, TRANSACTIONAL)
     assert {step.kind for step in plan("wire", config, TRANSACTIONAL)} >= {"endtxn", "add-partitions"}
+
+
+def test_an_init_producer_id_is_taken_by_name_and_where_a_client_sends_one() -> None:
+    config = configured(duration_s=600)
+    assert "init-producer-id" not in {step.kind for step in plan("wire", config, NAMES)}
+    assert {step.kind for step in plan("wire:init-producer-id", config, NAMES)} == {"init-producer-id"}
+    bare = WorkloadNames(data=(TopicPartition("q", 0),), clients=(ClientSlot(slot=0, group="g"),))
+    with pytest.raises(ConfigError, match="wire:init-producer-id: this workload has no producers"):
+        plan("wire:init-producer-id", config, bare)
+    assert "ask for no producer id: set idempotent=true" in refused("wire:init-producer-id", idempotent=False)
 
 
 # ---- random

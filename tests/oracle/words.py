@@ -413,7 +413,8 @@ class History:
                 continue
             family = event.name.split(":")[0]
             slots = event.slots if isinstance(event, FaultStarted) else ()
-            if family in ("client", "half-open") and (not slots or row["slot"] in slots):
+            kills = family in ("client", "half-open") or event.name == "wire:init-producer-id"
+            if kills and (not slots or row["slot"] in slots):
                 gone = any(ns <= max(event.begin_ns, 0) for ns in later)
                 if row["start_ns"] <= event.ns and not gone:
                     return True

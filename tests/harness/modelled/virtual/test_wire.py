@@ -12,7 +12,7 @@ from core.config import RunConfig, run_config
 from core.errors import ClusterError
 from core.wire import Action, WireRule
 from harness.explore.profile import BASE
-from harness.explore.trial import trial
+from harness.explore.trial import checked, forbidden, trial
 from harness.modelled.virtual.network import VirtualConnection
 from harness.modelled.virtual.run import Simulated, simulate
 from harness.modelled.virtual.wire import Wire
@@ -292,6 +292,17 @@ def test_markers_on_their_way_to_other_brokers_are_taken_in_whole_runs(era: str)
     assert took(done)
     assert not done.broken
     assert all(text.startswith("WriteTxnMarkers of ") for text in took(done))
+
+
+@pytest.mark.sampled(5)
+@pytest.mark.parametrize("era", ["4.3-tv1", "4.3"])
+def test_a_late_producer_id_leaves_a_run_clean(era: str) -> None:
+    done = simulate(config(1, era, "wire:init-producer-id", duration_s=12))
+    assert took(done)
+    assert not why_failed(done)
+    assert not done.broken
+    assert all(text.startswith("InitProducerId of ") for text in took(done))
+    assert forbidden(done, checked(done)) == {}
 
 
 def labels(seed: int, folder: Path, nemesis: str) -> set[str]:
