@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
+from core.cluster import ServedCluster
 from core.config import run_config
 from core.runtime import run_blocking
 from core.systems import KAFKA_VERSION
@@ -35,7 +36,7 @@ def cluster(
         run_blocking(made.stop())
 
 
-def java(cluster: ModelCluster, tool: str, words: Sequence[str], given: Sequence[str] = ()) -> str:
+def java(cluster: ServedCluster, tool: str, words: Sequence[str], given: Sequence[str] = ()) -> str:
     """What a tool of Kafka prints."""
     servers = cluster.endpoint().args["bootstrap.servers"]
     flags = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx128m"]
@@ -53,7 +54,7 @@ def java(cluster: ModelCluster, tool: str, words: Sequence[str], given: Sequence
     return done.stdout
 
 
-def consumed(cluster: ModelCluster, topic: str, count: int, *words: str) -> list[str]:
+def consumed(cluster: ServedCluster, topic: str, count: int, *words: str) -> list[str]:
     """What the console consumer reads from the begin, at read_committed."""
     given = ("--topic", topic, "--from-beginning", "--isolation-level", "read_committed")
     until = ("--max-messages", str(count), "--timeout-ms", "30000")
