@@ -1,10 +1,13 @@
 """Presets: named sets of settings.
 
 A *control* is a preset that must misbehave: it lists the anomaly classes that the run has to find
-(`expect`).
+(`expect`). Another one may say what its run has to reach (`require`): one that does not shows nothing of it.
 """
 
 from typing import Any, Final
+
+GIVEN_UP: Final = "reached:given-up"
+"""Required of a run whose producers are to give sends up: one where none did says nothing about that."""
 
 NamedSettings = dict[str, Any]
 """Settings of a run by their names."""
@@ -165,11 +168,20 @@ PRESETS: dict[str, NamedSettings] = {
         "nemesis": "restart:rolling",
         "idempotent": False,
         "client_settings": {"producer.retries": "0"},
+        "require": GIVEN_UP,
     },
     # Likewise: sends are given up while the cluster still recovers, and may be in the log all the same.
     "retries-too-short": {
         "nemesis": "kill:one@leader",
         "client_settings": {"producer.message.timeout.ms": "1000"},
+        "require": GIVEN_UP,
+    },
+    # The cure, under the same fault: a send that is tried for a minute is not given up.
+    "retries-long": {
+        "nemesis": "kill:one@leader",
+        "client_settings": {"producer.message.timeout.ms": "60000"},
+        "verb_deadline_s": 60.0,
+        "require": "in-doubt<=0%",
     },
     # Transactions over up to 60 partitions, and as many of the coordinators' log as Kafka has by default.
     "wide": {

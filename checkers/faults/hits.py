@@ -100,16 +100,27 @@ class OpsUnderWay:
         return np.flatnonzero((ops["invoke_ns"] <= ns) & (ops["ended"] > ns))
 
     def failed(self, begin: int, end: int) -> tuple[int, int]:
-        """How many ops failed, and how many ended in doubt, within a time. Neither counts what the
-        application meant: an abort, or a record whose acknowledgement it does not wait for."""
+        """How many ops failed, and how many ended in doubt, within a time."""
+        here = (self.columns["ended"] >= begin) & (self.columns["ended"] <= end)
+        failed, in_doubt = self._unmeant
+        return int((here & failed).sum()), int((here & in_doubt).sum())
+
+    def given_up(self) -> Array:
+        """When ops with records failed or ended in doubt, and their clients lived."""
+        failed, in_doubt = self._unmeant
+        ops = self.columns
+        rows = (failed | in_doubt) & (ops["n_sends"] > 0) & (ops["complete_ns"] != OPEN)
+        return np.asarray(ops["complete_ns"][rows])
+
+    @cached_property
+    def _unmeant(self) -> tuple[Array, Array]:
+        """Flags: ops that failed, and ops that ended in doubt. Neither has what the application meant: an
+        abort, or a record whose acknowledgement it does not wait for."""
         ops, unawaited = self.columns, -2  # -1 is the code of no error
         if UNAWAITED in self.history.names.error:
             unawaited = self.history.names.error.index(UNAWAITED)
-        here = (ops["ended"] >= begin) & (ops["ended"] <= end)
         meant = (ops["deliberate"] == 1) & (ops["error"] < 0)
-        failed = here & (ops["outcome"] == FAIL) & ~meant
-        in_doubt = here & (ops["outcome"] == INFO) & (ops["error"] != unawaited)
-        return int(failed.sum()), int(in_doubt.sum())
+        return (ops["outcome"] == FAIL) & ~meant, (ops["outcome"] == INFO) & (ops["error"] != unawaited)
 
 
 def hits(history: History, served: Liveness) -> dict[int, FaultHits]:

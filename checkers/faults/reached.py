@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from checkers.faults.hits import FaultInForce, stages_of
+from checkers.faults.hits import FaultInForce, OpsUnderWay, stages_of
 from checkers.logs.answers import FENCING
 from checkers.windows import RECREATES
 from core.op import AssignmentKind, Phase
@@ -39,6 +39,11 @@ class ClientFates:
         ops = columns(self.history.tables["ops"], ("error", "complete_ns"))
         codes = [n for n, name in enumerate(self.history.names.error) if name in REFUSED]
         return np.asarray(ops["complete_ns"][np.isin(ops["error"], codes) & (ops["complete_ns"] != OPEN)])
+
+    @cached_property
+    def given_up(self) -> Array:
+        """When ops with records failed or ended in doubt."""
+        return OpsUnderWay(self.history).given_up()
 
     @cached_property
     def rebalanced(self) -> Array:
@@ -139,6 +144,8 @@ FACTS: Final[Mapping[str, Fact]] = {
     "follower-lagged": Fact("the same while its node answered: it lived, and fell behind",
                             lambda one: any(answered for _, answered in one.left_isr())),
     "in-doubt": Fact("an op ended in doubt while it was in force", lambda one: one.hits.in_doubt),
+    "given-up": Fact("an op with records failed or ended in doubt, and its client lived",
+                     lambda one: one.within(one.clients.given_up), lambda clients: len(clients.given_up)),
     "fenced": Fact("a client was refused: another had its place, or its transaction had timed out",
                    lambda one: one.within(one.clients.fenced), lambda clients: len(clients.fenced)),
     "rebalanced": Fact("a consumer group gave or took partitions",
@@ -147,7 +154,7 @@ FACTS: Final[Mapping[str, Fact]] = {
     "voter-removed": Fact("it had a voter removed from the metadata quorum",
                           lambda one: one.stage.fault.name.startswith("quorum:remove")),
 }  # fmt: skip
-"""What a run can reach, by name. `fenced` needs no fault."""
+"""What a run can reach, by name. `fenced` and `given-up` need no fault."""
 
 
 def wanted(name: str) -> list[str]:

@@ -44,7 +44,7 @@ def repro(config: RunConfig, run: Run) -> str:
     usual = {"clients": "", "app": None, "require": ""} | RunConfig(**settings).short()
     usual["sut"] = RunConfig.model_fields["sut"].default
     words = ["inquest", "run"]
-    told = config.short()
+    told = {**config.short(), "require": config.require}  # of a preset, it may be left out here
     if config.has(ExternalSection):
         told = {name: value for name, value in told.items() if name not in OF_CLUSTER}
     for name, value in told.items():

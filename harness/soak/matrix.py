@@ -175,9 +175,12 @@ class Matrix(_Strict):
         return self.runs if self.systems == (SystemUnderSoak(),) else ()
 
     def settings_for(self, preset: str, *more: dict[str, object]) -> dict[str, object]:
-        """Settings of a run: the common ones that the preset does not set, then `more`."""
+        """Settings of a run: the common ones that the preset does not set, then `more`. What both require,
+        the run has to show."""
         own = PRESETS.get(preset, {})
         found = {name: value for name, value in self.settings.items() if name not in own}
+        if "require" in own and (common := self.settings.get("require")):
+            found["require"] = f"{common},{own['require']}"
         for settings in more:
             found |= settings
         return found

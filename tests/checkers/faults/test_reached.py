@@ -38,6 +38,21 @@ def refused(error: int) -> Op:
     )
 
 
+def aborted() -> Op:
+    """A transaction that its application aborted, in the fault."""
+    sent = Send(tp=0, value=value_of(1, 4), outcome=Outcome.FAIL)
+    return Op(
+        process=1,
+        f="txn",
+        invoke=11 * S,
+        complete=12 * S,
+        outcome=Outcome.FAIL,
+        txn=True,
+        deliberate=True,
+        mops=[sent],
+    )
+
+
 class Case(NamedTuple):
     """Ops and events of a history beside those that each has, and the name of its fault, "" = any."""
 
@@ -71,6 +86,7 @@ CASES: dict[str, tuple[Case, Case]] = {
         Case(events=[IN_SYNC, isr(11, (1, 2), (1, 2))]),
     ),
     "in-doubt": (Case([refused(TIMED_OUT)]), Case([UNDER])),
+    "given-up": (Case([refused(TIMED_OUT)]), Case([aborted()])),
     "fenced": (Case([refused(FENCED)]), Case([refused(TIMED_OUT)])),
     "rebalanced": (Case([taken(11)]), Case([taken(8)])),
     "records-deleted": (
@@ -166,7 +182,26 @@ def test_one_replica_leaves_while_another_comes_back(
 def test_a_client_that_is_fenced_without_a_fault_counts_for_the_run(tmp_path: Path) -> None:
     built = Built(tps=["x"], processes={1: Process(txn_id=0)}, ops=[deepcopy(refused(FENCED))])
     verdict = check_run(write_run(tmp_path, built.tables(), events=(STARTED, *PHASES, RECOVERED)))
-    assert (verdict.faults, verdict.reached) == ([], ["fenced"])
+    assert (verdict.faults, verdict.reached) == ([], ["given-up", "fenced"])
+
+
+@pytest.mark.parametrize(
+    ("outcome", "complete", "error", "given_up"),
+    [
+        (Outcome.INFO, 12 * S, TIMED_OUT, True),
+        (Outcome.FAIL, 12 * S, TIMED_OUT, True),
+        (Outcome.OK, 12 * S, -1, False),
+        (Outcome.INFO, None, -1, False),  # its client died
+    ],
+)
+def test_a_send_that_is_given_up_counts_without_a_fault_too(
+    tmp_path: Path, outcome: Outcome, complete: int | None, error: int, *, given_up: bool
+) -> None:
+    sent = Send(tp=0, value=value_of(1, 3), offset=1 if outcome is Outcome.OK else -1, outcome=outcome)
+    op = Op(process=1, f="send", invoke=11 * S, complete=complete, outcome=outcome, error=error, mops=[sent])
+    built = Built(tps=["x"], processes={1: Process()}, ops=[op])
+    verdict = check_run(write_run(tmp_path, built.tables(), events=(STARTED, *PHASES, RECOVERED)))
+    assert ("given-up" in (verdict.reached or [])) is given_up
 
 
 def test_a_client_that_died_in_a_transaction_was_hit_in_it_also_where_its_fault_began_before(

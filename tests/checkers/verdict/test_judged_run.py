@@ -822,6 +822,23 @@ def test_every_finding_of_a_random_run_can_be_told(tmp_path: Path, seed: int) ->
     assert shown == set(verdict.anomalies)
 
 
+@pytest.mark.parametrize(
+    ("require", "told"),
+    [
+        ({}, []),
+        ({"require": ""}, ["--require", ""]),
+        ({"require": "exercised"}, ["--require", "exercised"]),
+        ({"require": "", "preset": "safe"}, []),
+    ],
+)
+def test_the_command_that_repeats_a_run_requires_what_it_required(
+    require: dict[str, Any], told: list[str]
+) -> None:
+    """Its preset may require something else."""
+    words = shlex.split(repro(run_config({"seed": 5, "preset": "no-retries", **require}), NOWHERE))
+    assert words[2:][words[2:].index("--duration") + 2 :] == told
+
+
 def test_the_command_that_repeats_a_run_says_all_that_is_not_usual() -> None:
     usual = run_config({"seed": 5})
     assert repro(usual, NOWHERE) == (

@@ -165,6 +165,13 @@ def test_what_a_preset_sets_wins_over_the_common_settings() -> None:
     assert (plain.duration_s, plain.abort_share) == (20, 0.5)
 
 
+def test_what_a_preset_and_a_session_require_a_run_has_to_show() -> None:
+    matrix = parse(SMALL, "m.toml").requiring("recovery<=10s")
+    assert matrix.settings_for("no-retries")["require"] == f"recovery<=10s,{PRESETS['no-retries']['require']}"
+    assert matrix.settings_for("safe")["require"] == "recovery<=10s"
+    assert "require" not in parse(SMALL, "m.toml").settings_for("no-retries")
+
+
 TOPOLOGIES = """
 [[topologies]]
 brokers = 3

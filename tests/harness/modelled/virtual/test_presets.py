@@ -1,6 +1,7 @@
 """Presets about how applications send and commit, simulated: what each shows, and what not."""
 
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -8,11 +9,13 @@ import pytest
 
 from core.config import run_config
 from core.op import CommitKind, Outcome
-from core.presets import PRESETS
+from core.presets import GIVEN_UP, PRESETS
 from harness.explore.profile import BASE
 from harness.explore.trial import checked, counted, findings
 from harness.modelled.virtual.run import simulate
 from history.journal_rows import rows_of
+from tests.harness.modelled.virtual.test_labels import recorded
+from tests.histories.folders import check_run
 
 
 def shown(preset: str, **settings: Any) -> tuple[dict[str, int], dict[str, pa.Table]]:
@@ -24,6 +27,13 @@ def shown(preset: str, **settings: Any) -> tuple[dict[str, int], dict[str, pa.Ta
     assert not tally.doubts
     assert not findings(done, tally)
     return counted(tally.findings), rows_of(done.journals).tables()
+
+
+def met(preset: str, folder: Path, **settings: Any) -> dict[str, bool]:
+    """What such a run requires, and whether it meets it."""
+    usual = {name: value for name, value in BASE.items() if name not in PRESETS[preset]}
+    verdict = check_run(recorded(run_config({**usual, "preset": preset, "seed": 0, **settings}), folder))
+    return {one.text: one.met for one in verdict.requirements}
 
 
 def outcomes(tables: dict[str, pa.Table]) -> Counter[int]:
@@ -53,14 +63,28 @@ def test_acks_all_of_one_replica_is_lost_with_its_power_and_of_three_is_not() ->
         ("retries-too-short", {"client_settings": {}, "verb_deadline_s": 30}),
     ],
 )
-def test_sends_fail_where_a_longer_retry_brings_them_through(preset: str, cured: dict[str, Any]) -> None:
+def test_sends_fail_where_a_longer_retry_brings_them_through(
+    preset: str, cured: dict[str, Any], tmp_path: Path
+) -> None:
     rolling = {"duration_s": 36} if preset == "no-retries" else {}
     found, tables = shown(preset, **rolling)
     assert found == {}
     failed = outcomes(tables)
     assert failed[Outcome.INFO] + failed[Outcome.FAIL] > 4
+    assert met(preset, tmp_path / "short", **rolling) == {GIVEN_UP: True}
     _, tables = shown(preset, **rolling, **cured)
     assert set(outcomes(tables)) == {Outcome.OK}
+    both = {"require": f"{GIVEN_UP},in-doubt<=0%"}
+    assert met(preset, tmp_path / "long", **rolling, **cured, **both) == {
+        GIVEN_UP: False,
+        "in-doubt<=0%": True,
+    }
+
+
+def test_a_send_that_is_tried_for_long_is_not_given_up(tmp_path: Path) -> None:
+    assert met("retries-long", tmp_path / "long") == {"in-doubt<=0%": True}
+    short = {"client_settings": {"producer.message.timeout.ms": "1000"}}
+    assert met("retries-long", tmp_path / "short", **short) == {"in-doubt<=0%": False}
 
 
 @pytest.mark.sampled(10)
