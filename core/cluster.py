@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from itertools import islice
 from pathlib import Path
 from signal import Signals
 from typing import Final, Protocol, TypeVar
@@ -68,9 +69,30 @@ UNREGISTERED = "unable to register with the controller quorum"
 """What a broker says that had not registered in `initial.broker.registration.timeout.ms`, and exits."""
 
 
+NOT_STARTED: Final = "Fatal error during KafkaServer startup"
+"""What a broker on ZooKeeper says that fails while it starts, and exits. The exception follows."""
+SESSION_EXPIRED: Final = "org.apache.zookeeper.KeeperException$SessionExpiredException"
+
+
 def is_error(line: str) -> bool:
     """Whether a line of a node's log has the level of an error."""
     return " ERROR " in line or " FATAL " in line
+
+
+def failed_start(lines: Sequence[str]) -> list[int]:
+    """Which lines of a log say that a broker on ZooKeeper did not start, and then why; none = no line does.
+
+    The reason is the first exception behind: lines of other threads may stand in between.
+    """
+    said = next((at for at, line in enumerate(lines) if NOT_STARTED in line), len(lines))
+    why = (at for at in range(said + 1, len(lines)) if _exception(lines[at]))
+    return [*range(said, len(lines))[:1], *islice(why, 1)]
+
+
+def _exception(line: str) -> str:
+    """The exception that a line begins with, "" = it begins with none."""
+    name = line.partition(":")[0]
+    return name if name.endswith(("Exception", "Error")) and " " not in name else ""
 
 
 class NodeEnd(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,6 +130,11 @@ class NodeEnd(msgspec.Struct, frozen=True, kw_only=True):
         return any(UNREGISTERED in line for line in self.log)
 
     @property
+    def session_expired(self) -> bool:
+        """It did not start, since its session with ZooKeeper expired meanwhile."""
+        return [_exception(self.log[at]) for at in failed_start(self.log)[1:]] == [SESSION_EXPIRED]
+
+    @property
     def errors(self) -> list[str]:
         """The lines of `log` that are errors."""
         return [line for line in self.log if is_error(line)]
@@ -122,6 +149,8 @@ class NodeEnd(msgspec.Struct, frozen=True, kw_only=True):
             return told
         if self.unregistered:
             return f"{told}: it was {UNREGISTERED}"
+        if self.session_expired:
+            return f"{told}: its session with ZooKeeper expired while it started"
         if errors := self.errors:
             return f"{told}; its last error: {errors[-1]}"
         return f"{told}; its last line: {self.log[-1]}"

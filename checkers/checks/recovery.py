@@ -19,7 +19,7 @@ from core.cluster import NodeEnd
 from core.config import RunConfig
 from core.systems import ExternalSection
 from history.columns import Array
-from history.events import NodeEnded, Recovered
+from history.events import NodeEnded, Recovered, RolesSeen
 from history.reader import History
 from history.verdict import NOT_RECOVERED
 
@@ -184,14 +184,35 @@ def _join(run: WholeRun, tally: Tally) -> None:
     if not seen:
         tally.doubt(NAME, 1, "the run ended before it showed whether the cluster recovers")
     elif not seen[-1].recovered:
-        ns, seconds, why = seen[-1].ns, seen[-1].seconds, seen[-1].why
-        still = [
-            StalledClient(key=(-1, slot), slot=slot, at_ns=ns, seconds=seconds, why=why)
-            for slot in seen[-1].stalled
-        ]
-        tally.add(STALLED, still)
-        if not still:
-            tally.add(NOT_RECOVERED, [ClusterNotBack(key=(-1,), at_ns=ns, seconds=seconds, why=why)])
+        _judge_recovery(run, tally, seen[-1])
+
+
+def _judge_recovery(run: WholeRun, tally: Tally, last: Recovered) -> None:
+    """Of a cluster that was not back."""
+    ns, seconds, why = last.ns, last.seconds, last.why
+    still = [
+        StalledClient(key=(-1, slot), slot=slot, at_ns=ns, seconds=seconds, why=why) for slot in last.stalled
+    ]
+    tally.add(STALLED, still)
+    if down := [] if still else _not_started(run, ns):
+        tally.doubt(NAME, 1, f"the cluster had not recovered without node {', '.join(map(str, down))}: {why}")
+    elif not still:
+        tally.add(NOT_RECOVERED, [ClusterNotBack(key=(-1,), at_ns=ns, seconds=seconds, why=why)])
+
+
+def _not_started(run: WholeRun, until_ns: int) -> list[int]:
+    """The brokers that did not start, for their sessions expired, and that answered no more."""
+    down = set[int]()
+    looks = [event for event in run.events if isinstance(event, NodeEnded | RolesSeen)]
+    # They are written in another order: a look has the time of its beginning.
+    for event in sorted(looks, key=lambda one: (one.ns, isinstance(one, NodeEnded))):
+        if event.ns > until_ns:
+            break
+        if isinstance(event, RolesSeen):
+            down.difference_update(event.answering)
+        elif event.end.session_expired:
+            down.add(event.end.node)
+    return sorted(down)
 
 
 def _judge_end(run: WholeRun, tally: Tally, event: NodeEnded, key: tuple[int, ...]) -> None:
@@ -201,8 +222,10 @@ def _judge_end(run: WholeRun, tally: Tally, event: NodeEnded, key: tuple[int, ..
     if any(REFUSED in line for line in end.log):
         lost = windows.power_before(event.ns)
     died = NodeDied(key=key, at_ns=event.ns, end=end)
-    if not end.unregistered or lost:
+    if lost or not (end.unregistered or end.session_expired):
         tally.add(NODE_DIED, [died], BY_POWER if lost else NO_EXCUSE)
+    elif not end.unregistered:
+        tally.doubt(NAME, 1, f"{end}: the machine or a fault may have kept it from its session")
     elif run.known.hindrances.explain(end.node, event.ns):
         tally.add(NODE_DIED, [died], variant=Start.HINDERED)
     else:

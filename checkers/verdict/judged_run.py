@@ -192,7 +192,7 @@ def judge(run: JudgedRun) -> Verdict:
         checks=checks,
         unknown=reasons,
         expect=expect,
-        recovered=seen[-1].recovered or bool(seen[-1].stalled) if seen else None,
+        recovered=_recovered(run, seen),
         recovery_s=seen[-1].seconds if seen and seen[-1].recovered else None,
         interrupted=interrupted,
         faults=faults,
@@ -215,6 +215,13 @@ def judge(run: JudgedRun) -> Verdict:
     )
     summary = _summary(verdict, _interruption(history))
     return msgspec.structs.replace(verdict, exit_code=code, summary=summary)
+
+
+def _recovered(run: JudgedRun, seen: Sequence[Recovered]) -> bool | None:
+    """Whether the cluster came back; None = that is not known. seen: whether it did, as far as on record."""
+    if not seen or seen[-1].recovered or seen[-1].stalled:
+        return True if seen else None
+    return False if any(kind.name == NOT_RECOVERED for kind in run.counts) else None
 
 
 def _forget(run: JudgedRun) -> None:

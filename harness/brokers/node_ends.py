@@ -8,13 +8,13 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
-from core.cluster import UNREGISTERED, NodeEnd, is_error
+from core.cluster import UNREGISTERED, NodeEnd, failed_start, is_error
 from core.errors import ClusterError, EndsMissed
 
 LINES: Final = 12
 """Lines of its log that the record of an end has."""
 ERRORS: Final = 6
-"""At most this number of them are errors that stand before the last lines."""
+"""At most this number of them stand before the last lines: errors, and what says why a broker gave up."""
 NEAR: Final = 60
 """Lines at the end of its log in which a full disk is looked for."""
 WIDTH: Final = 400
@@ -117,10 +117,13 @@ def described(
     Its last lines seldom say why: a broker that gives up logs the error, and then each step of its shutdown.
     """
     lines = [line.rstrip()[:WIDTH] for line in log.splitlines() if line.strip()]
-    errors = [line for line in lines[:-LINES] if is_error(line)]
     # A controller logs errors by the hundred while its broker, which gave up, shuts down.
-    gave_up = [line for line in errors[:-ERRORS] if UNREGISTERED in line][-1:]
-    errors = [*gave_up, *errors[len(gave_up) - ERRORS :]]
+    kept = {*[at for at, line in enumerate(lines) if UNREGISTERED in line][-1:], *failed_start(lines)}
+    early = range(len(lines) - (LINES - ERRORS))
+    errors = [at for at in early if is_error(lines[at]) and at not in kept]
+    kept.update(errors[len(kept) - ERRORS :])
+    others = [at for at in range(len(lines)) if at not in kept]
+    kept.update(others[len(kept) - LINES :])
     return NodeEnd(
         node=node,
         exit_code=exit_code,
@@ -128,7 +131,7 @@ def described(
         oom_killed=oom_killed,
         disk_full=any(FULL in line for line in lines[-NEAR:]),
         own_program=own_program,
-        log=(*errors, *lines[len(errors) - LINES :]),
+        log=tuple(lines[at] for at in sorted(kept)),
     )
 
 

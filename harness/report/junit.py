@@ -109,7 +109,8 @@ def _recovered(verdict: Verdict) -> FinalResult | None:
         return Skipped("no import says whether the cluster recovered")
     if verdict.recovered is None:
         return Skipped(
-            "whether the cluster recovered is not known: the run ended before, or another one answered"
+            "whether the cluster recovered is not known: the run ended before, or another one answered, or"
+            " its broker did not start, for which it need not be to blame"
         )
     if not verdict.recovered:
         return _failure(wording.NOT_BACK.meaning, NOT_RECOVERED)

@@ -23,7 +23,7 @@ from tests.adversary.group_classes import (
     phantom_commit,
     zombie_write,
 )
-from tests.adversary.registration import given_up, hindered
+from tests.adversary.registration import given_up, hindered, not_started, without
 from tests.adversary.rows import Key, Row
 from tests.adversary.share_classes import share_groups
 
@@ -490,9 +490,12 @@ def node_died(f: Facts) -> Found:
 
 
 def exit_open(f: Facts, event: NodeEnded) -> bool:
-    """A broker could not register in time, and nothing explains why."""
-    found = given_up(event.end) and not from_outside(event) and not _of_power(f, event)
-    return found and not hindered(f.recorded.config, f.recorded.events, event)
+    """A broker could not register in time, and nothing explains why; or its session expired."""
+    if from_outside(event) or _of_power(f, event):
+        return False
+    if given_up(event.end):
+        return not hindered(f.recorded.config, f.recorded.events, event)
+    return not_started(event.end)
 
 
 def _of_power(f: Facts, event: NodeEnded) -> bool:
@@ -511,7 +514,7 @@ def not_recovered(f: Facts) -> Found:
     if not f.portable and seen and not seen[-1].recovered:
         for slot in seen[-1].stalled:
             yield ("stalled-client", -1, slot), PLAIN
-        if not seen[-1].stalled:
+        if not seen[-1].stalled and not without(f.recorded.events, seen[-1].ns):
             yield ("not-recovered", -1), PLAIN
 
 

@@ -26,6 +26,7 @@ from tests.adversary.classes import RULES, exit_open, from_outside, named_input,
 from tests.adversary.excuses import Logs, fences
 from tests.adversary.facts import OK, Facts
 from tests.adversary.group_classes import copying, groups_of, uncopied
+from tests.adversary.registration import without
 from tests.adversary.rows import Key, Recorded, Said
 from tests.adversary.share_classes import unlisted
 
@@ -285,5 +286,8 @@ def doubts(f: Facts) -> set[str]:
     if not any(isinstance(e, Recovered) for e in events):
         found.add("recovery")
     if any(isinstance(e, NodeEnded) and exit_open(f, e) for e in events):
+        found.add("recovery")
+    last = [e for e in events if isinstance(e, Recovered)][-1:]
+    if any(not e.recovered and not e.stalled and without(events, e.ns) for e in last):
         found.add("recovery")
     return found

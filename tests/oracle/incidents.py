@@ -4,6 +4,7 @@ Part of the slow oracle (`tests.oracle.anomalies`): nodes that ended on their ow
 of a run keep from deciding.
 """
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 
@@ -41,10 +42,11 @@ def from_outside(end: NodeEnd) -> bool:
 
 
 def _blamed(history: History, died: NodeEnded) -> bool:
-    """A broker that could not register, and no fault explains that, leaves recovery open."""
-    if not unregistered(died.end):
-        return True
-    return power_took(history, died) or hindered(history, died)
+    """A broker that could not register, and no fault explains that, leaves recovery open; so does one that
+    was not started."""
+    if unregistered(died.end):
+        return power_took(history, died) or hindered(history, died)
+    return not not_started(died.end) or power_took(history, died)
 
 
 def node_died(history: History) -> Iterator[Key]:
@@ -60,6 +62,13 @@ def node_died(history: History) -> Iterator[Key]:
 def unregistered(end: NodeEnd) -> bool:
     """The broker says that it gave up registering."""
     return "unable to register with the controller quorum" in "\n".join(end.log)
+
+
+def not_started(end: NodeEnd) -> bool:
+    """The broker says that it failed while it started, and next that its session had expired."""
+    _, said, behind = "\n".join(end.log).partition("Fatal error during KafkaServer startup")
+    names = re.findall(r"^([^ :\n]*(?:Exception|Error))(?::|$)", behind, re.MULTILINE)
+    return bool(said) and names[:1] == ["org.apache.zookeeper.KeeperException$SessionExpiredException"]
 
 
 def hindered(history: History, died: NodeEnded) -> bool:

@@ -17,7 +17,7 @@ from harness.report.wording import INCIDENTS_MAX, incident_lines
 from history import events as ev
 from history.events import Event
 from history.run_folder import Run
-from history.verdict import Verdict
+from history.verdict import ResultWord, Verdict
 from tests.checkers.verdict.test_judged_run import history
 from tests.histories.fault_events import begun, both
 from tests.histories.folders import RECOVERED, STARTED, check_run, write_run
@@ -242,6 +242,101 @@ def test_a_broker_that_fails_otherwise_under_such_a_fault_is_not_permitted(tmp_p
     assert (verdict.exit_code, verdict.anomalies["node-died"].disallowed) == (1, 1)
 
 
+EXPIRED = NodeEnd(
+    node=2,
+    exit_code=1,
+    log=(
+        "… ERROR kafka.server.KafkaServer - [KafkaServer id=2] Fatal error during KafkaServer startup.",
+        "org.apache.zookeeper.KeeperException$SessionExpiredException: Session expired for /brokers/ids",
+        "… INFO kafka.server.KafkaServer - [KafkaServer id=2] shut down completed",
+        "… ERROR kafka.Kafka$ - Exiting Kafka.",
+    ),
+)
+NOT_BACK = ev.Recovered(ns=69 * S, recovered=False, seconds=7.0, why="x-0 has in-sync replicas [1, 3] only")
+
+
+def answering(at_s: float, *nodes: int) -> ev.RolesSeen:
+    return ev.RolesSeen(ns=int(at_s * S), leaders={}, isr={}, controller=1, answering=nodes, agreed=True)
+
+
+@pytest.mark.parametrize("faults", [[], fault(0, (2,), 11, 30), fault(0, (1, 2, 3), 11, 30)])
+def test_a_broker_whose_session_expired_while_it_started_leaves_recovery_open(
+    tmp_path: Path, faults: list[Event]
+) -> None:
+    """A busy machine lets a session expire as well as a fault does."""
+    died = ev.NodeEnded(ns=40 * S, end=EXPIRED)
+    verdict = judged(tmp_path / "run", *faults, died)
+    assert (verdict.valid, verdict.exit_code, verdict.anomalies) == ("unknown", 2, {})
+    assert unknowns(verdict) == {"recovery"}
+    told = "node 2 ended on its own with exit code 1: its session with ZooKeeper expired while it started"
+    assert told in incident_lines(verdict)[0]
+    assert any(told in reason for reason in verdict.unknown)
+    events = [*faults, died]
+    found = oracle.findings(history().tables(), portable=False, events=events, config=RunConfig(seed=7))
+    assert not any(key[0] == "node-died" for key in found)
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        EXPIRED.log[1:],  # in mid-run
+        (*EXPIRED.log[1:], EXPIRED.log[0]),
+        (EXPIRED.log[0], *EXPIRED.log[2:]),
+        (EXPIRED.log[0], "java.lang.IllegalStateException", *EXPIRED.log[1:]),
+        (EXPIRED.log[0], "java.lang.OutOfMemoryError: Java heap space", *EXPIRED.log[1:]),
+    ],
+)
+def test_a_broker_that_ended_otherwise_while_its_session_expired_is_a_finding(
+    tmp_path: Path, log: tuple[str, ...]
+) -> None:
+    died = ev.NodeEnded(ns=40 * S, end=NodeEnd(node=2, exit_code=1, log=log))
+    verdict = judged(tmp_path / "run", died)
+    assert (verdict.exit_code, verdict.anomalies["node-died"].disallowed) == (1, 1)
+    events = [died]
+    found = oracle.findings(history().tables(), portable=False, events=events, config=RunConfig(seed=7))
+    assert ("node-died", -1, 2, 0) in found
+
+
+@pytest.mark.parametrize(
+    ("events", "open_"),
+    [
+        ([ev.NodeEnded(ns=40 * S, end=EXPIRED)], True),
+        ([answering(39, 1, 2, 3), ev.NodeEnded(ns=40 * S, end=EXPIRED), answering(41, 1, 3)], True),
+        ([ev.NodeEnded(ns=40 * S, end=EXPIRED), answering(50, 1, 2, 3)], False),  # started again
+        ([ev.NodeEnded(ns=40 * S, end=EXPIRED), answering(69.5, 1, 2, 3)], True),  # too late
+        (
+            [
+                ev.NodeEnded(ns=40 * S, end=EXPIRED),
+                answering(50, 1, 2, 3),
+                ev.NodeEnded(ns=55 * S, end=EXPIRED),
+            ],
+            True,
+        ),
+        ([ev.NodeEnded(ns=69 * S + 1, end=EXPIRED)], False),  # after that was decided
+    ],
+)
+def test_a_cluster_may_not_recover_without_a_broker_whose_session_expired(
+    tmp_path: Path, events: list[Event], *, open_: bool
+) -> None:
+    sealed = write_run(
+        tmp_path / "run", history().tables(), events=(STARTED, *PHASES, *events, NOT_BACK, QUIESCED)
+    )
+    verdict = check_run(sealed)
+    assert unknowns(verdict) >= ({"recovery"} if open_ else set())
+    assert ("not-recovered" in verdict.anomalies) is not open_
+    assert verdict.recovered is (None if open_ else False)
+    assert verdict.exit_code == (2 if open_ else 3)
+    assert verdict.result is (ResultWord.UNKNOWN if open_ else ResultWord.NOT_RECOVERED)
+    if open_:
+        assert any(f"without node 2: {NOT_BACK.why}" in reason for reason in verdict.unknown)
+
+
+def test_a_cluster_whose_brokers_all_started_has_to_recover(tmp_path: Path) -> None:
+    sealed = write_run(tmp_path / "run", history().tables(), events=(STARTED, *PHASES, NOT_BACK, QUIESCED))
+    verdict = check_run(sealed)
+    assert (verdict.exit_code, verdict.recovered) == (3, False)
+
+
 def test_a_heal_that_failed_is_unknown_whatever_the_recovery_says(tmp_path: Path) -> None:
     failed = ev.HealFailed(ns=61 * S, why="revive node 1: port is already allocated")
     verdict = judged(tmp_path / "a", failed)
@@ -416,6 +511,7 @@ ENDS = st.builds(
     oom_killed=st.booleans(),
     disk_full=st.booleans(),
     own_program=st.booleans(),
+    log=st.sampled_from([(), HALTED.log, EXPIRED.log, EXPIRED.log[1:], UNREGISTERED.log]),
 )
 WHEN = st.integers(0, 80).map(lambda at: at * S)
 STATUS = st.sampled_from([None, -9, 69, 70, 76, 78])

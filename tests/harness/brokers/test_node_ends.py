@@ -167,8 +167,49 @@ def test_the_error_of_a_broker_that_could_not_register_is_kept_whatever_its_cont
     errors = [f"… ERROR ControllerApis - Unexpected error {n}" for n in range(300)]
     end = described(2, exit_code=1, signal=0, log="\n".join([why, *errors]))
     assert end.unregistered
-    assert end.log == (why, *errors[-17:-12], *errors[-6:])
+    assert end.log == (why, *errors[-11:])
     assert not described(2, exit_code=1, signal=0, log="\n".join(errors)).unregistered
+
+
+STARTING = (
+    "… ERROR kafka.server.KafkaServer - [KafkaServer id=1] Fatal error during KafkaServer startup. Prepare"
+)
+EXPIRED = (
+    "org.apache.zookeeper.KeeperException$SessionExpiredException: KeeperErrorCode = Session expired for /x"
+)
+TRACE = [f"\tat kafka.server.KafkaServer.startup(KafkaServer.scala:{n})" for n in range(9)]
+
+
+@pytest.mark.parametrize(
+    ("lines", "expired"),
+    [
+        ([STARTING, EXPIRED, *TRACE], True),
+        ([STARTING, "… INFO another thread", EXPIRED, *TRACE], True),
+        ([STARTING, *(f"… ERROR of another {n}" for n in range(7)), EXPIRED, *TRACE], True),
+        ([STARTING, "kafka.common.InconsistentBrokerIdException: 1, 2", *TRACE, EXPIRED, *TRACE], False),
+        ([STARTING, "java.lang.IllegalStateException", *TRACE, EXPIRED, *TRACE], False),
+        (["… ERROR kafka.controller.KafkaController - Error", EXPIRED, *TRACE], False),  # in mid-run
+        ([EXPIRED, *TRACE, STARTING], False),
+        ([STARTING, *TRACE], False),
+    ],
+)
+@pytest.mark.parametrize("closing", [0, 2, 3, 8, 10, 300])
+@pytest.mark.parametrize("errors", [0, 300])
+def test_that_a_session_expired_while_a_broker_started_is_kept_whatever_it_logs_then(
+    lines: list[str], closing: int, errors: int, *, expired: bool
+) -> None:
+    log = [f"… INFO starting {n}" for n in range(20)] + lines
+    log += [f"… ERROR closing {n}" for n in range(errors)] + [f"… INFO closed {n}" for n in range(closing)]
+    end = described(1, exit_code=1, signal=0, log="\n".join(log))
+    assert len(end.log) == LINES
+    assert end.session_expired is expired
+    assert ("its session with ZooKeeper expired while it started" in str(end)) is expired
+
+
+def test_no_error_is_lost_between_the_last_lines_and_those_before() -> None:
+    errors = [f"… ERROR {n}" for n in range(9)]
+    log = [*errors, *(f"… INFO {n}" for n in range(8))]
+    assert described(1, exit_code=1, signal=0, log="\n".join(log)).log == (*errors[3:], *log[-6:])
 
 
 def test_an_error_among_the_last_lines_is_kept_once() -> None:
