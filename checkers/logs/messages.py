@@ -27,6 +27,7 @@ from checkers.logs.replicas import Array
 from checkers.logs.rule import Rule, checks_of
 from checkers.logs.transactions import NEVER, PREPARED, TransactionLogs, transaction_logs
 from checkers.windows import TRANSACTIONS
+from core.cluster import TRANSACTION_TOPIC
 from core.op import TopicPartition
 from history.evidence import ALL, CLIENT, END_TXN, FETCH, PRODUCE, WRITE_TXN_MARKERS, Evidence
 from history.reader import History
@@ -37,6 +38,7 @@ MARKERS_COMMITTED: Final = "markers-committed"
 MARKERS_LOGGED: Final = "markers-logged"
 REPLICATED: Final = "answers-replicated"
 ENDED: Final = "ends-committed"
+CLOSED: Final = "transaction-log-closed"
 IN_TURN: Final = "answers-in-turn"
 RULES: Final = {
     MARKERS_COMMITTED: Rule(
@@ -65,6 +67,10 @@ RULES: Final = {
         "ReplicaManager.appendRecords, DelayedProduce",
         EARLY,
     ),
+    CLOSED: Rule(
+        "No Produce of a client for `__transaction_state` is acknowledged: only a coordinator writes there.",
+        "KIP-98; ReplicaManager.appendToLocalLog (internalTopicsAllowed)",
+    ),
     IN_TURN: Rule(
         "Each answer on a connection is to the oldest request there that has none.",
         "Kafka's protocol guide, Network; SocketServer",
@@ -85,6 +91,7 @@ def join(run: WholeRun, result: Tally) -> None:
     found.markers()
     found.ended()
     found.produced()
+    found.closed()
     found.in_turn()
 
 
@@ -374,6 +381,35 @@ class _Messages:
                 at = np.searchsorted(fetched.ns, ns, "right") - 1
                 found |= (at >= 0) & (fetched.highest[np.maximum(at, 0)] > last)
         return found
+
+    def closed(self) -> None:
+        """Each answer of Produce without an error. A coordinator appends to its log without a request.
+
+        Kafka would take it from a client with the id `__admin_client`, which no client of a run has."""
+        answers = pc.and_(self.parts["answer"], pc.equal(self.parts["api"], PRODUCE))
+        done = self.parts.filter(pc.and_(answers, pc.equal(self.parts["error"], 0)))
+        self.result.asked[CLOSED] += done.num_rows
+        ids = [one for one, name in self.names.items() if name == TRANSACTION_TOPIC]
+        by_id = pc.is_in(done["topic_id"], pa.array(ids, pa.string()))
+        by_name = pc.fill_null(pc.equal(done["topic"], TRANSACTION_TOPIC), fill_value=False)
+        for row in done.filter(pc.or_(by_name, by_id)).to_pylist():
+            tp = TopicPartition(TRANSACTION_TOPIC, row["partition"])
+            text = (
+                f"{tp}: node {row['server']} acknowledged {self._when(row['at_ns'])} to"
+                f" {_whom(row['client'])} what it had produced at offset {row['offset']}, and was not to"
+                " take it."
+            )
+            self.result.refuse(
+                LogFinding(
+                    check=CLOSED,
+                    log=tp,
+                    offset=row["offset"],
+                    take=-1,
+                    nodes=(row["server"],),
+                    text=text,
+                    ms=row["ms"],
+                )
+            )
 
     # ---- connections
 

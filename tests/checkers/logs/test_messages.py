@@ -17,6 +17,7 @@ from checkers.engine.findings import NOWHERE
 from checkers.logs.messages import (
     CHECKS,
     CLOCK_NS,
+    CLOSED,
     ENDED,
     IN_TURN,
     MARKERS_COMMITTED,
@@ -128,6 +129,35 @@ def test_a_batch_that_was_acknowledged_and_that_a_follower_never_fetched(case: C
     assert rules(found) == {REPLICATED}
     assert found.in_logs[0].offset >= 0
     assert {node for each in found.in_logs for node in each.nodes} <= {1, 3}  # the leaders that answered
+
+
+@pytest.mark.parametrize("error", [0, 17, None])
+def test_a_client_that_writes_the_coordinators_log(case: Case, error: int | None) -> None:
+    """One batch of a client is for another topic; its leader refuses it (INVALID_TOPIC_EXCEPTION), or does
+    not answer."""
+
+    def change(tables: Tables) -> None:
+        answer = first_answer(tables)
+        frames = {row["number"]: row for row in tables["frames"].to_pylist()}
+        (part,) = (one for one in tables["frame_parts"].to_pylist() if one["number"] == answer["number"])
+        parts = tables["frame_parts"].to_pylist()
+        for row in parts:
+            frame = frames[row["number"]]
+            exchange = frame["connection"], frame["correlation"], row["topic"], row["partition"]
+            if exchange == (answer["connection"], answer["correlation"], part["topic"], part["partition"]):
+                row["topic"] = TOPIC
+                row["error"] = error if frame["answer"] else None
+        if error is None:
+            parts.remove(next(row for row in parts if row["number"] == answer["number"]))
+        replaced(tables, "frame_parts", parts)
+
+    found = case.judged(change)
+    assert (CLOSED in rules(found)) is (error == 0)
+    if error == 0:
+        (one,) = (each for each in found.in_logs if each.check == CLOSED)
+        assert one.log.topic == TOPIC
+        assert "acknowledged" in one.text
+        assert "to a client" in one.text
 
 
 def up_to(tables: Tables, node: int, topic: str, partition: int, offset: int) -> None:
