@@ -3,6 +3,7 @@
 Followers fetch from the leader as consumers do, and the offset that they fetch from says
 what they have. Everything else follows from that."""
 
+from model.settings import Settings
 from scenarios.drivers.partition import PartitionStage, without
 from scenarios.framework import OTHER_BROKERS, Steps, scenario
 
@@ -180,3 +181,20 @@ def offset_not_available(s: PartitionStage) -> Steps:
         | 2 | 2 | down | 1 | OFFSET_NOT_AVAILABLE""",
         "Broker 3 fetches from 2: the HW has reached the begin of the epoch. | 2 | 2 | down | 2 | 2",
     )
+
+
+@scenario(
+    "A leader that is alone in sync needs no fetch",
+    source="Kafka: `Partition.makeLeader`, which calls `maybeIncrementLeaderHW`",
+    stage=lambda: PartitionStage((1, 2), Settings(min_isr=1)),
+    columns="leader | ISR | LEO 2 | HW 1 | HW 2",
+)
+def alone_in_sync(s: PartitionStage) -> Steps:
+    """The high watermark is the lowest end among the replicas in sync. If a new leader is the only one of
+    them, that is the end of its own log: it moves with the election, as no follower will come and move it."""
+    s.produce("m0", to=1).settle().produce("m1", to=1).rounds(2)
+    yield "m1 is committed; broker 2 has it, and has heard of HW 1. | 1 | 1 2 | 2 | 2 | 1"
+    s.crash(1).fence(1)
+    yield "Broker 1 dies. The controller lets broker 2 lead, alone in sync. | 2 | 2 | 2 | down | 1"
+    s.tell(2)
+    yield "Broker 2 hears of it: everything in its log is committed. | 2 | 2 | 2 | down | 2"

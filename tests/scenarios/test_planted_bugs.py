@@ -18,6 +18,7 @@ BROKEN = (
     ("fetch-after-produce", "hw-is-leader-end"),
     ("fetch-after-produce", "ack-before-replication"),
     ("remote-leo", "hw-by-majority"),
+    ("alone-in-sync", "hw-by-majority"),
     ("isr-shrink-failure", "hw-ignores-proposed"),
     ("isr-expansion", "isr-expands-early"),
     ("partition-epoch", "alter-unversioned"),

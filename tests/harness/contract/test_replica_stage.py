@@ -49,6 +49,7 @@ BUGS = {
     "partition-epoch": "alter-unversioned",
     "isr-shrink-failure": "hw-ignores-proposed",
     "remote-leo": "hw-by-majority",
+    "alone-in-sync": "hw-by-majority",
     "last-offset": "truncate-too-far",
     "returning-leader-lost": "keep-tail",
     "min-isr": "min-isr-ignored",
