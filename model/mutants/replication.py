@@ -68,6 +68,12 @@ REPLICATION: Final[Areas] = {
                 LONGER | {"replication_factor": 2},
             ),
         ),
+        "remote-ends-kept": Mutant(
+            wrong="a broker that leads again counts on the log ends of followers that it knew before",
+            right="it waits for their first fetches: they may have cut their logs since",
+            anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
+            hunt=None,
+        ),
         "isr-expands-early": Mutant(
             wrong="a follower counts as caught up, and joins the in-sync set, with its first fetch",
             right="when it has everything below the high watermark",

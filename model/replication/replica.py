@@ -139,7 +139,7 @@ class Replica:
         self.epoch_begin = self.log.end
         if "producers-lost-on-election" in self.bugs:
             self.log.producers.clear()
-        if not again:
+        if not again and "remote-ends-kept" not in self.bugs:
             self.remotes = {}
         self._know(now)
         for node, remote in self.remotes.items():
@@ -160,7 +160,8 @@ class Replica:
         }
 
     def _follow(self) -> None:
-        self.remotes = {}
+        if "remote-ends-kept" not in self.bugs:
+            self.remotes = {}
         if "keep-tail" in self.bugs:
             return
         if "truncate-too-far" in self.bugs:  # an in-sync follower drops what is committed

@@ -113,6 +113,33 @@ def remote_leo(s: PartitionStage) -> Steps:
 
 
 @scenario(
+    "A leader that leads again knows nothing of its followers",
+    source="Kafka: `Partition.makeFollower`, `Partition.makeLeader`",
+    stage=PartitionStage,
+    columns="leader | LEO 1 | log 3 | HW 1 | produce",
+)
+def leads_again(s: PartitionStage) -> Steps:
+    """The process is the same, and what it learned when it led before is of no use: its followers may have
+    cut their logs since. With the end of before, here 2 for broker 3, it would take a record for committed
+    that one of the replicas in sync does not have."""
+    s.produce("m0", to=1).settle().produce("m1", to=1, acks=1).rounds(3)
+    yield """Broker 3 has m1, and its leader knows that; broker 2 does not fetch.
+        | 1 | 2 | m0 m1 | 1 | acknowledged"""
+    s.fence(1).tell(2, 3).rounds(3)
+    yield """Broker 1 is cut off. Broker 2 leads from offset 1 on, and broker 3 cuts m1 off.
+        | 2 | 2 | m0 | 1 | acknowledged"""
+    s.heal(1).tell(2, 3).rounds(1).alter(2).altered(2)
+    yield """Broker 1 is heard again. It cuts m1 off in turn, and is in sync again.
+        | 2 | 1 | m0 | 1 | acknowledged"""
+    s.elect().tell(1, 2, 3).produce("m2", to=1).rounds(2)
+    yield """It is the preferred leader: it leads again. m2 gets offset 1, and broker 2 has it. Of broker 3,
+        which has fetched nothing in this epoch, nothing is known: the HW waits.
+        | 1 | 2 | m0 | 1 | waits"""
+    s.rounds(3)
+    yield "Broker 3 has m2, and has said so. | 1 | 2 | m0 m2 | 2 | acknowledged"
+
+
+@scenario(
     "The high watermark waits for replicas that are about to join the ISR",
     source="Kafka: `Partition.shouldWaitForReplicaToJoinIsr`",
     stage=lambda: PartitionStage((1, 2, 3, 4)),

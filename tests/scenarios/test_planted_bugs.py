@@ -19,6 +19,7 @@ BROKEN = (
     ("fetch-after-produce", "ack-before-replication"),
     ("remote-leo", "hw-by-majority"),
     ("alone-in-sync", "hw-by-majority"),
+    ("leads-again", "remote-ends-kept"),
     ("isr-shrink-failure", "hw-ignores-proposed"),
     ("isr-expansion", "isr-expands-early"),
     ("partition-epoch", "alter-unversioned"),

@@ -212,13 +212,20 @@ class ModelledReplicas:
 
     @alone
     def lose(self, number: int) -> None:
+        """Also what the node has and keeps: its connection breaks."""
         for message in self._of(number):
             self.inner.held.remove(message)
             self.inner._hear(message, None)
+        kept = self.inner._waiting
+        for connection in [n for n, one in kept.items() if self._kind(one) == self._lies_on(number)]:
+            self.inner._hear(kept.pop(connection), None)
 
     def _of(self, number: int) -> list[MessageInFlight]:
+        return [one for one in self.inner.held if self._kind(one) == self._lies_on(number)]
+
+    def _lies_on(self, number: int) -> tuple[object, ...]:
         rule = self.rules[number]
-        return [one for one in self.inner.held if self._kind(one) == (rule.api, rule.client_id, *rule.nodes)]
+        return rule.api, rule.client_id, *rule.nodes
 
     @staticmethod
     def _kind(message: MessageInFlight) -> tuple[object, ...]:

@@ -50,6 +50,7 @@ BUGS = {
     "isr-shrink-failure": "hw-ignores-proposed",
     "remote-leo": "hw-by-majority",
     "alone-in-sync": "hw-by-majority",
+    "leads-again": "remote-ends-kept",
     "last-offset": "truncate-too-far",
     "returning-leader-lost": "keep-tail",
     "min-isr": "min-isr-ignored",
