@@ -28,6 +28,8 @@ class ProducerIdManager:
         if self.next >= self.end:
             self._ask()
             raise Refused(KafkaError.COORDINATOR_LOAD_IN_PROGRESS, "no producer ids in hand")
+        if "producer-id-repeated" in self.node.settings.bugs:
+            return self.next
         self.next += 1
         return self.next - 1
 

@@ -57,6 +57,12 @@ PRODUCERS: Final[Areas] = {
             anomalies=("lost-write", "duplicate"),
             hunt=HuntingGround(QUEUES, settings=DOOMED),
         ),
+        "producer-id-repeated": Mutant(
+            wrong="a broker gives every producer the id that it gave the first one",
+            right="each gets the next one: a new process is a new producer (KIP-98)",
+            anomalies=("lost-write", "duplicate"),
+            hunt=None,
+        ),
     },
     "client retries": {
         "bump-in-flight": Mutant(

@@ -73,6 +73,28 @@ def sequences(s: RawProducerStage) -> Steps:
 
 
 @scenario(
+    "A new process is a new producer",
+    source="KIP-98",
+    stage=RawProducerStage,
+    columns="first process = A | second process = B | log | m0",
+)
+def new_process(s: RawProducerStage) -> Steps:
+    """Without a transactional.id, a broker gives each process a producer id of its own: what was sent twice
+    is recognised within a process, and never from one to the next."""
+    s.identify("A").hold(Produce, answer=True).write("A", 0, "m0").lose()
+    yield "A process sends m0; the answer is lost. | 2/0 | – | m0 | unknown"
+    s.write("A", 0, "m0", sequence=0)
+    yield "It sends m0 again, which is recognised. | 2/0 | – | m0 | offset 0"
+    s.identify("B")
+    yield """It dies, and is started again: it asks for a producer id, and gets the next one.
+        | 2/0 | 3/0 | m0 | offset 0"""
+    s.write("B", 0, "m0")
+    yield """It does not know what arrived, and begins from the start. The same m0, with the same sequence 0,
+        is another producer's: the log has it twice.
+        | 2/0 | 3/0 | m0 m0 | offset 1"""
+
+
+@scenario(
     "Several requests in flight, without a producer id",
     source="Kafka: producer setting `max.in.flight.requests.per.connection`",
     stage=RawProducerStage,

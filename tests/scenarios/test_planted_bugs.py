@@ -37,6 +37,7 @@ BROKEN = (
     ("split-brain", "controller-epoch-ignored"),
     ("leader-writes-isr", "hw-ignores-proposed"),
     ("without-producer-id", "repeats-not-recognised"),
+    ("new-process", "producer-id-repeated"),
     ("pipelining", "sequence-not-checked"),
     ("producer-state-failover", "producers-lost-on-election"),
     ("producer-state-restart", "producers-lost-on-restart"),

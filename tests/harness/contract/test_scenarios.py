@@ -38,6 +38,7 @@ from scenarios.framework import BETWEEN_BROKERS, SEVERAL_BROKERS
 BUGS = {
     "sequences": "sequence-not-checked",
     "five-batches": "repeats-not-recognised",
+    "new-process": "producer-id-repeated",
     "producer-epochs": "old-epoch-appended",
     "zombie-producer": "zombie-not-fenced",
     "unfinished-predecessor": "init-leaves-open",
