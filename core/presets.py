@@ -183,6 +183,18 @@ PRESETS: dict[str, NamedSettings] = {
         "verb_deadline_s": 60.0,
         "require": "in-doubt<=0%",
     },
+    # No promise of Kafka's is at stake: one producer in four waits for no acknowledgement, and sends faster
+    # than its client takes records off a queue of four, where each one is for 50 ms at least. What the
+    # client refuses has failed, and may be in no log. A first contact needs a place for each partition.
+    "queue-full": {
+        "workload": "send-modes",
+        "nemesis": "none",
+        "partitions": 4,
+        "batch_max": 1,
+        "rate": 800,
+        "client_settings": {"producer.queue.buffering.max.messages": "4", "producer.linger.ms": "50"},
+        "require": GIVEN_UP,
+    },
     # Transactions over up to 60 partitions, and as many of the coordinators' log as Kafka has by default.
     "wide": {
         "workload": "transactions",

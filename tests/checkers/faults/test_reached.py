@@ -15,7 +15,7 @@ from history.events import Event, FaultStarted, PhaseStarted, RecordsDeleted
 from history.verdict import Fault, ResultWord, Verdict
 from nemesis.registry import NEMESES
 from tests.checkers.faults.test_hits import LEADERS, PHASES, S, fault, seen, send, simulated
-from tests.histories.built import Assign, Built, Op, Process, Send
+from tests.histories.built import Assign, Built, Op, Process, Send, final_reads
 from tests.histories.folders import RECOVERED, STARTED, check_run, write_run
 from tests.histories.report_runs import IDLE
 
@@ -202,6 +202,24 @@ def test_a_send_that_is_given_up_counts_without_a_fault_too(
     built = Built(tps=["x"], processes={1: Process()}, ops=[op])
     verdict = check_run(write_run(tmp_path, built.tables(), events=(STARTED, *PHASES, RECOVERED)))
     assert ("given-up" in (verdict.reached or [])) is given_up
+
+
+@pytest.mark.parametrize("written", [False, True])
+def test_a_record_that_its_client_refused_is_in_no_log(tmp_path: Path, *, written: bool) -> None:
+    values = [value_of(1, 1), value_of(1, 2)]
+    ops = []
+    for number, outcome in enumerate((Outcome.OK, Outcome.FAIL)):
+        sent = Send(tp=0, value=values[number], offset=0 if outcome is Outcome.OK else -1)
+        at = (number + 10) * S
+        ops.append(Op(process=1, f="send", invoke=at, complete=at + 1, outcome=outcome, mops=[sent]))
+        ops[-1].error = -1 if outcome is Outcome.OK else TIMED_OUT
+    built = Built(tps=["x"], processes={1: Process()}, ops=ops)
+    log = list(enumerate(values[: 1 + written]))
+    tables = final_reads(built, {0: log}, end=len(log), at_s=80).tables()
+    verdict = check_run(write_run(tmp_path, tables, events=(STARTED, *PHASES, RECOVERED)))
+    found = {name for name, one in verdict.anomalies.items() if one.disallowed}
+    assert found == ({"aborted-read"} if written else set())
+    assert verdict.reached == ["given-up"]
 
 
 def test_a_client_that_died_in_a_transaction_was_hit_in_it_also_where_its_fault_began_before(

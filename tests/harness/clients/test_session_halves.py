@@ -4,6 +4,7 @@ forgotten records, topics that nobody answers for."""
 import socket
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,8 +12,9 @@ from confluent_kafka import KafkaError, Message
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from core.client_settings import SessionSpec, properties_of_admin, properties_of_consumer
-from core.op import AssignmentKind, Isolation, Outcome, TopicPartition
+from core.op import AssignmentKind, Isolation, Op, Outcome, TopicPartition
 from core.payload import encode
+from core.presets import PRESETS
 from core.runtime import run_blocking
 from core.session import (
     UNAWAITED,
@@ -24,10 +26,12 @@ from core.session import (
     Record,
     Unknown,
 )
+from harness.clients.executor import Completion
 from harness.clients.librdkafka.client_part import ClientEvents
 from harness.clients.librdkafka.consumer import AutoCommits, SessionConsumer
 from harness.clients.librdkafka.session import KafkaSession
 from harness.clients.librdkafka.settings import LIBRDKAFKA
+from tests.histories.script import scripted, sends
 
 TP = TopicPartition("t", 0)
 OTHER = TopicPartition("t", 1)
@@ -203,6 +207,20 @@ def test_nobody_waits_for_forgotten_records_but_what_was_refused_failed(nobody: 
     assert deliveries == [Unknown(UNAWAITED), Unknown(UNAWAITED), Failed("_QUEUE_FULL")]
     assert time.monotonic() - begin < 25
     run_blocking(one.close())
+
+
+def test_a_producer_of_the_preset_fills_its_queue_and_what_comes_then_has_failed(
+    nobody: str, tmp_path: Path
+) -> None:
+    preset = PRESETS["queue-full"]
+    client = scripted(tmp_path)
+    client.session = session(nobody, settings=preset["client_settings"])
+    outcomes = [run_blocking(client.invoke(Op(f="send", mops=sends(1), forget=True))) for _ in range(6)]
+    room = int(preset["client_settings"]["producer.queue.buffering.max.messages"])
+    assert outcomes[:room] == [Completion(Outcome.INFO, UNAWAITED, replace=False)] * room
+    assert outcomes[room:] == [Completion(Outcome.FAIL, "_QUEUE_FULL", replace=False)] * (6 - room)
+    assert (preset["batch_max"], preset["partitions"]) == (1, room)  # a first contact fits
+    run_blocking(client.session.close())
 
 
 def test_reports_of_forgotten_records_are_taken_off_the_queue(nobody: str) -> None:
