@@ -1,12 +1,17 @@
 """Ring 1 over `__transaction_state`: evidence of real brokers passes, the rules refuse what a test plants."""
 
+import shutil
 from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from checkers.engine.findings import Found
 from checkers.logs.accept_transactions import CHECKS
+from checkers.logs.audit import DENSE
+from checkers.logs.registry import LOG_CHECKS
 from core.op import TopicPartition
 from harness.evidence.directory import read
 from history.evidence import Evidence, merged
@@ -37,6 +42,44 @@ def test_the_log_of_a_real_broker_passes(version: str) -> None:
     assert {found.asked[rule] for rule in (*rules.FOLLOWING, rules.OWNER)} == {19}
     doubts = [] if version == "4.3.1" else [rules.PLACE]  # other copies have no metadata log
     assert [doubt.check for doubt in found.doubts] == doubts
+
+
+SEGMENTS = (0, 3, 7, 12)
+"""Where segments begin, of a log with 19 batches of one record each."""
+
+
+def rolled(folder: Path) -> Made:
+    """The same log in several files, as a broker leaves it that rolls it."""
+    node = shutil.copytree(GOLDEN / "4.3.1", folder / "node")
+    whole = node / str(LOG) / f"{0:020}.log"
+    content, placed = whole.read_bytes(), real()["batches"]
+    at = {row["base"]: row["position"] for row in placed if row["topic"] == LOG.topic}
+    for first, following in pairwise((*SEGMENTS, None)):
+        part = content[at[first] : None if following is None else at[following]]
+        (whole.parent / f"{first:020}.log").write_bytes(part)
+    found = merged([read(node, 1)])
+    return {name: table.to_pylist() for name, table in found.items()}
+
+
+def test_a_log_of_several_segments_is_judged_as_one(tmp_path: Path) -> None:
+    made = rolled(tmp_path)
+    assert {row["segment"] for row in made["batches"] if row["topic"] == LOG.topic} == {*SEGMENTS}
+    assert made["transaction_log"] == real()["transaction_log"]
+    found = judged(made)
+    assert not found.in_logs
+    assert {found.asked[rule] for rule in (*rules.FOLLOWING, rules.OWNER)} == {19}
+    without_prepare(made["transaction_log"])
+    (first, *_) = judged(made).in_logs
+    assert (first.check, first.offset) == (rules.STATE, 3)  # the first record of the second segment
+
+
+def test_a_hole_between_the_segments_of_a_log_is_found(tmp_path: Path) -> None:
+    made = rolled(tmp_path)
+    dense = {DENSE: LOG_CHECKS[DENSE]}
+    assert not of_partition(dense, Evidence(tables(made, nodes=(1,))), LOG).in_logs
+    made["batches"] = [row for row in made["batches"] if (row["topic"], row["base"]) != (LOG.topic, 12)]
+    (found,) = of_partition(dense, Evidence(tables(made, nodes=(1,))), LOG).in_logs
+    assert (found.check, found.offset) == (DENSE, 13)
 
 
 def test_a_record_without_a_list_of_partitions_names_none() -> None:
