@@ -37,7 +37,9 @@ from checkers.engine.findings import (
 )
 from checkers.engine.partition_view import KernelView, among, distinct
 from checkers.windows import OFFSETS
+from core.config import RunConfig
 from core.op import AssignmentKind, CommitKind
+from core.systems import ImportedSection
 from history.columns import Array, Columns, columns, grouped
 from history.reader import History
 
@@ -404,10 +406,20 @@ def passed(ground: Ground, variant: str) -> Answer:
     return truncated(ground, "a group commits only offsets behind what its members were given")
 
 
+def _without_generations(config: RunConfig) -> str:
+    """The claim of an import; "" = of all others it is that of `CHECK`."""
+    if not config.has(ImportedSection):
+        return ""
+    return (
+        f"{_DELIVERED} and after a rebalance none of them again. Whether each partition belonged to one"
+        " member is not judged: no import has the generations of a group."
+    )
+
+
 NAME = "group-delivery"
+_DELIVERED = "A group receives every record below its committed offset,"
 CHECK = Check(
-    claim="A group receives every record below its committed offset, after a rebalance none of them again,"
-    " and each partition belongs to one member.",
+    claim=f"{_DELIVERED} after a rebalance none of them again, and each partition belongs to one member.",
     anomalies={
         AGAIN: AnomalyClass(
             title="Record given to a group again",
@@ -436,4 +448,5 @@ CHECK = Check(
     content=True,
     needs="commits",
     subject="groups",
+    lesser=_without_generations,
 )

@@ -244,7 +244,7 @@ def _died(ground: Ground, variant: str) -> Answer:
     return False, "a node runs until it is stopped"
 
 
-def unwatched(config: RunConfig) -> str:
+def _unwatched(config: RunConfig) -> str:
     """The claim of a run that does not see which nodes end; "" = of all others it is that of `CHECK`."""
     if not config.has(ExternalSection) or config.section(ExternalSection).watched:
         return ""
@@ -279,4 +279,5 @@ CHECK = Check(
     kernel=_kernel,
     join=_join,
     needs="recovery",
+    lesser=_unwatched,
 )

@@ -14,6 +14,7 @@ from checkers.engine.findings import Doubt, Found, Kind, Level, PartitionResult,
 from checkers.engine.kernel_input import KernelInput
 from checkers.engine.partition_view import KernelView
 from checkers.windows import INTERNAL
+from core.config import RunConfig
 from core.op import TopicPartition
 from history.events import Event
 from history.evidence import Evidence
@@ -146,7 +147,8 @@ class Check:
 
     Of the history. content: it judges what the logs hold, so it needs the final reads. needs: the field of
     `OnRecord` without which it is not asked; "" = none. subject: what a history has to hold, so that the
-    check could fail (`checkers.verdict.subjects`); "" = every run has it.
+    check could fail (`checkers.verdict.subjects`); "" = every run has it. lesser: what is claimed of a run
+    that cannot show all of it, and why; "" = of this one it is `claim`.
 
     Of evidence. ring: what it compares (docs/log-rules.md); rules of one ring overlap, so a doubt of one
     leaves the verdict as it is. source: KIP, JIRA or file of Kafka. forgets: the setting of brokers after
@@ -161,6 +163,7 @@ class Check:
     content: bool = False
     needs: str = ""
     subject: str = ""
+    lesser: Callable[[RunConfig], str] | None = None
     reads: Reads = Reads.HISTORY
     log_kernel: LogKernel | None = None
     ring: int = -1
@@ -168,3 +171,7 @@ class Check:
     forgets: str = ""
     rests_on: tuple[str, ...] = INTERNAL
     variant: Variant = Plain.PLAIN
+
+    def claim_of(self, config: RunConfig) -> str:
+        """What is claimed of a run."""
+        return (self.lesser(config) if self.lesser is not None else "") or self.claim

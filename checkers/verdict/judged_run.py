@@ -445,7 +445,7 @@ def _checks(run: JudgedRun, answers: Answers, unknown: Mapping[str, Sequence[str
         elif not asked:
             status, why = "unasked", lacks
         results[name] = CheckResult(
-            claim=(recovery.unwatched(run.config) if name == recovery.NAME else "") or check.claim,
+            claim=check.claim_of(run.config),
             status=status,
             seconds=round(tally.seconds.get(name, 0.0), 4),
             rows=tally.rows if check.reads is Reads.HISTORY else tally.asked[name],

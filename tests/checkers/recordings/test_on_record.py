@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
+from checkers.checks import CHECKS
 from checkers.verdict.judged_run import NOT_ON_RECORD
+from core.config import run_config
 from tests.checkers.recordings import imported
 from tests.checkers.recordings.test_contradictions import moved, process
 from tests.checkers.recordings.test_formats import (
@@ -77,6 +79,34 @@ def test_a_group_that_was_given_everything_is_valid_without_the_start(tmp_path: 
     lines = text(holds("commits"), process(1, group="g", acks=None), SENT, reads)
     verdict = verdict_of(tmp_path, "jsonl", lines)
     assert (found(verdict), verdict.valid) == ([], True)
+
+
+def test_that_a_partition_has_one_owner_is_not_claimed_of_an_import(tmp_path: Path) -> None:
+    """No format has the generation of an assignment, and two members may well have one after the other."""
+    given = [
+        {"line": "assignment", "process": n, "ns": 20 + n, "kind": "assigned",
+         "partitions": [{"topic": "t", "partition": 0}]}
+        for n in (1, 2)
+    ]  # fmt: skip
+    reads = op(1, 50, reads=records(("a", 0), ("b", 1), ("c", 2), ("d", 3)), commits=committed(4))
+    named = [process(n, group="g", acks=None) for n in (1, 2)]
+    lines = text(holds("from_start", "positions", "commits"), *named, SENT, *given, reads)
+    verdict = verdict_of(tmp_path, "jsonl", lines)
+    check = verdict.checks["group-delivery"]
+    assert (found(verdict), verdict.valid, check.status) == ([], True, "valid")
+    assert "each partition belongs to one member" not in check.claim
+    assert (
+        "Whether each partition belonged to one member is not judged: no import says of which generation"
+        in check.claim
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "claimed"), [({}, True), ({"imported": {"format": "jsonl"}, "sut": "imported"}, False)]
+)
+def test_of_an_own_run_it_is_claimed(settings: dict[str, Any], claimed: bool) -> None:
+    claim = CHECKS["group-delivery"].claim_of(run_config({"seed": 7, **settings}))
+    assert ("each partition belongs to one member" in claim) is claimed
 
 
 def two_members(*reads: int) -> list[str]:
