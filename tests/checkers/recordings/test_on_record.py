@@ -96,7 +96,7 @@ def test_that_a_partition_has_one_owner_is_not_claimed_of_an_import(tmp_path: Pa
     assert (found(verdict), verdict.valid, check.status) == ([], True, "valid")
     assert "each partition belongs to one member" not in check.claim
     assert (
-        "Whether each partition belonged to one member is not judged: no import says of which generation"
+        "Whether each partition belonged to one member is not judged: no import has the generations"
         in check.claim
     )
 
