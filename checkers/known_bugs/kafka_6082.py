@@ -5,7 +5,8 @@ from typing import Final
 from checkers.engine.findings import LogFinding
 from checkers.known_bugs.bug import KnownBug
 from checkers.known_bugs.labelled_run import LabelledRun
-from checkers.logs.accept_znodes import CONTROLLER, WRITER
+from checkers.logs.accept_controllers import CONTROLLER
+from checkers.logs.accept_znodes import WRITER
 from checkers.logs.classes import VIOLATION
 from checkers.logs.zookeeper_log import zookeeper_log
 

@@ -1,5 +1,7 @@
 """Judging the logs that brokers left behind (`history.evidence`): no client is asked.
 
+accept_controllers   The log of ZooKeeper, controller by controller: who they are,
+                     how soon one follows the other, and which leaders they choose.
 accept_data          Ring 1, logs of producers: each batch is one that the model's
                      leader would have appended.
 accept_metadata      The metadata log (`__cluster_metadata`), record by record,
@@ -59,6 +61,8 @@ untimed              What is certain of a producer's transactions where nodes ha
                      clocks of their own (`checkers.logs.clocks`).
 zookeeper_log        What the log of ZooKeeper says of Kafka: partitions, brokers and
                      controllers, change by change.
+zookeeper_time       How much time has passed for those who use ZooKeeper: while it is
+                     down, none can act and no session ends.
 
 Each rule is a `checkers.engine.check.Check` that reads evidence, or evidence and the history of the clients.
 The rules of a module share its kernel over one partition (`Evidence.of`), or its join over all: one pass over

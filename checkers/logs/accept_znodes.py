@@ -1,8 +1,8 @@
 """The log of ZooKeeper, change by change: what Kafka's controller and leaders may write there.
 
 ZooKeeper orders the changes, and refuses one whose version is not the znode's. What is judged is what Kafka
-makes of that: a partition's states one after the other, whose session wrote each of them, who raised the
-controller's epoch, and whether leaders gave notice of changed in-sync replicas.
+makes of that: a partition's states one after the other, whose session wrote each of them, and whether leaders
+gave notice of changed in-sync replicas. Of controllers: `accept_controllers`.
 """
 
 import itertools
@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from checkers.engine.check import Tally, WholeRun
-from checkers.engine.findings import NOWHERE, LogFinding
+from checkers.engine.findings import LogFinding
 from checkers.logs.classes import UNCLEAN
 from checkers.logs.rule import Rule, checks_of
-from checkers.logs.zookeeper_log import StateZnode, ZooKeeperLog, zookeeper_log
+from checkers.logs.zookeeper_log import StateZnode, ZooKeeperLog, whole_log
 from checkers.windows import is_true
 from core.op import TopicPartition
 from core.unclean_elections import SETTING as UNCLEAN_SETTING
@@ -23,7 +23,6 @@ from model.accepting.partition_state import ElectionKind
 EPOCH: Final = "znode-leader-epoch-rises"
 IN_SYNC: Final = "znode-in-sync-set"
 UNCLEAN_ELECTION: Final = "znode-unclean-election"
-CONTROLLER: Final = "controller-epoch-rises"
 WRITER: Final = "znode-writer"
 NOTICE: Final = "in-sync-change-noticed"
 NOTICE_MS: Final = 62_500
@@ -45,10 +44,6 @@ RULES: Final = {
         "PartitionLeaderElectionAlgorithms",
         UNCLEAN,
     ),
-    CONTROLLER: Rule(
-        "The controller epoch rises by one with each new controller, by the session that has /controller.",
-        "KAFKA-6082; KafkaZkClient.registerControllerAndIncrementControllerEpoch",
-    ),
     WRITER: Rule(
         "A partition's znode is written by the session of the controller, or of the partition's leader.",
         "KAFKA-6082; KafkaZkClient.updateLeaderAndIsr, Partition.shrinkIsr",
@@ -59,23 +54,15 @@ RULES: Final = {
         "KAFKA-1367; ReplicaManager.maybePropagateIsrChanges",
     ),
 }
-OF_STATES: Final = (EPOCH, IN_SYNC, UNCLEAN_ELECTION, WRITER, NOTICE)
-"""Rules about the states of partitions."""
 
 
 def join(run: WholeRun, result: Tally) -> None:
     """The rules of this module; nothing where the evidence has no log of ZooKeeper."""
-    log = run.evidence.once(zookeeper_log)
+    log = whole_log(run.evidence, RULES, result)
     if log is None:
-        if run.evidence.table("znodes").num_rows:
-            for rule in RULES:
-                result.leave_open(
-                    rule, NOWHERE, "the log of ZooKeeper does not begin with Kafka's first znode"
-                )
         return
-    _controller_epochs(log, result)
     for tp in sorted(log.unread):
-        for rule in OF_STATES:
+        for rule in RULES:
             result.leave_open(rule, tp, "a state in ZooKeeper cannot be read")
     for tp, states in sorted(log.states.items()):
         for before, after in itertools.pairwise(states):
@@ -137,23 +124,6 @@ def _written_by(tp: TopicPartition, one: StateZnode, log: ZooKeeperLog, result: 
     elif broker != one.state.leader and not log.may_control(one.session, one.zxid):
         why = f"{partition_state.described(one.state)}, by broker {broker}, which was not the controller"
         _refuse(WRITER, tp, one, why, log, result)
-
-
-def _controller_epochs(log: ZooKeeperLog, result: Tally) -> None:
-    for (*_, before), (zxid, ms, session, after) in itertools.pairwise(log.epochs):
-        result.asked[CONTROLLER] += 1
-        broker = log.broker_of(session)
-        if after != before + 1:
-            why = f"controller epoch {after} follows {before}"
-        elif not log.may_control(session, zxid):
-            why = f"broker {broker} raises the controller epoch to {after}, and does not have /controller"
-        else:
-            continue
-        text = f"at zxid {zxid:#x} of ZooKeeper: {why}"
-        nodes = () if broker is None else (broker,)
-        result.refuse(
-            LogFinding(check=CONTROLLER, log=NOWHERE, offset=-1, take=-1, nodes=nodes, text=text, ms=ms)
-        )
 
 
 def _noticed(tp: TopicPartition, states: Sequence[StateZnode], log: ZooKeeperLog, result: Tally) -> None:

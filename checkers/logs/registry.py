@@ -4,6 +4,7 @@ from typing import Final
 
 from checkers.engine.check import Check
 from checkers.logs import (
+    accept_controllers,
     accept_data,
     accept_metadata,
     accept_offsets,
@@ -23,6 +24,7 @@ LOG_CHECKS: Final[dict[str, Check]] = {
     **audit.CHECKS,
     **accept_metadata.CHECKS,
     **accept_znodes.CHECKS,
+    **accept_controllers.CHECKS,
     **accept_data.CHECKS,
     **accept_transactions.CHECKS,
     **accept_offsets.CHECKS,

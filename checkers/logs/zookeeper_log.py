@@ -5,13 +5,15 @@ first znode; times are those of ZooKeeper's leader, and zxids count its changes.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 import pyarrow.compute as pc
 from msgspec.structs import replace
 
+from checkers.engine.check import Tally
+from checkers.engine.findings import NOWHERE
 from core.op import TopicPartition
 from history.evidence import Evidence
 from history.tables import TableRow
@@ -59,12 +61,21 @@ class EphemeralZnode(NamedTuple):
 
 
 class IsrNotice(NamedTuple):
-    """A leader said that in-sync replicas of these partitions had changed."""
+    """A leader said that in-sync replicas of these partitions had changed. path: of its znode."""
 
     zxid: int
     ms: int
     session: int
     tps: frozenset[TopicPartition]
+    path: str
+
+
+class Deletion(NamedTuple):
+    """Who deleted a znode, and when."""
+
+    zxid: int
+    ms: int
+    session: int
 
 
 @dataclass(slots=True)
@@ -75,7 +86,8 @@ class ZooKeeperLog:
     whose newest topic is gone. settings: of the newest topic of a name, each with its zxid; the last ones are
     in force. brokers, controllers: who was registered, and who was the controller. unread: partitions with a
     state that cannot be read. epochs: zxid, time, session and value of each write of the controller epoch.
-    end_ms: of the last change.
+    deleted_notices: by path. leaving: newest topics that an administrator wants deleted. changes: zxid, time
+    and session of each change. nodes: of ZooKeeper. end_ms: of the last change.
     """
 
     states: dict[TopicPartition, list[StateZnode]] = field(default_factory=dict)
@@ -88,6 +100,10 @@ class ZooKeeperLog:
     controllers: list[EphemeralZnode] = field(default_factory=list)
     epochs: list[tuple[int, int, int, int]] = field(default_factory=list)
     notices: list[IsrNotice] = field(default_factory=list)
+    deleted_notices: dict[str, Deletion] = field(default_factory=dict)
+    leaving: set[str] = field(default_factory=set)
+    changes: list[tuple[int, int, int]] = field(default_factory=list)
+    nodes: frozenset[int] = frozenset()
     end_ms: int = -1
 
     def broker_of(self, session: int) -> int | None:
@@ -100,6 +116,11 @@ class ZooKeeperLog:
         until another has it."""
         began = [one for one in self.controllers if one.since <= zxid]
         return bool(began) and max(began, key=lambda one: one.since).session == session
+
+    def in_office(self, session: int, zxid: int) -> EphemeralZnode | None:
+        """The /controller that a session had then, None = it had none."""
+        mine = (one for one in self.controllers if one.session == session)
+        return next((one for one in mine if one.since <= zxid < one.until), None)
 
     @property
     def fenced(self) -> bool:
@@ -123,7 +144,18 @@ def zookeeper_log(evidence: Evidence) -> ZooKeeperLog | None:
     rows = every.filter(mine).to_pylist()
     if not any(row["path"] == ROOT and row["op"] == "create" for row in rows):
         return None
-    return _Replay().read(rows)
+    found = _Replay().read(rows)
+    found.nodes = frozenset(row["node"] for row in ends)
+    return found
+
+
+def whole_log(evidence: Evidence, rules: Collection[str], result: Tally) -> ZooKeeperLog | None:
+    """The same, for these rules: they are left open where the log is not whole."""
+    log = evidence.once(zookeeper_log)
+    if log is None and evidence.table("znodes").num_rows:
+        for rule in rules:
+            result.leave_open(rule, NOWHERE, "the log of ZooKeeper does not begin with Kafka's first znode")
+    return log
 
 
 class _Replay:
@@ -136,6 +168,7 @@ class _Replay:
         """Row by row."""
         for row in rows:
             self._found.end_ms = row["ms"]
+            self._found.changes.append((row["zxid"], row["ms"], row["session"]))
             self._row(row, row["path"].split("/")[1:])
         for path in list(self._held):
             self._released(path, FOREVER, FOREVER)
@@ -161,10 +194,17 @@ class _Replay:
                 else:
                     found = values if isinstance(values, dict) else {}
                     self._found.settings.setdefault(topic, []).append((row["zxid"], found))
-            case ["isr_change_notification", _] if row["op"] == "create":
-                self._found.notices.append(
-                    IsrNotice(row["zxid"], row["ms"], row["session"], frozenset(_named(_json(row))))
-                )
+            case ["admin", "delete_topics", topic] if row["op"] == "create":
+                self._found.leaving.add(topic)
+            case ["isr_change_notification", _]:
+                self._notice(row, row["path"])
+
+    def _notice(self, row: TableRow, path: str) -> None:
+        where = row["zxid"], row["ms"], row["session"]
+        if row["op"] == "create":
+            self._found.notices.append(IsrNotice(*where, frozenset(_named(_json(row))), path))
+        elif row["op"] == "delete":
+            self._found.deleted_notices[path] = Deletion(*where)
 
     def _topic(self, row: TableRow, topic: str) -> None:
         """What the topic's znode says: the replicas of its partitions, and those that come and go."""
@@ -177,6 +217,7 @@ class _Replay:
             for tp in [tp for tp in self._found.states if tp.topic == topic]:
                 del self._found.states[tp]
             self._found.removed.discard(topic)
+            self._found.leaving.discard(topic)
             self._found.topics[topic] = self._found.topics.get(topic, 0) + 1
             self._found.creations.append(TopicZnode(row["zxid"], row["ms"], topic, said[PARTITIONS]))
         for tp, states in self._found.states.items():

@@ -5,11 +5,10 @@ from pathlib import Path
 import pytest
 
 from checkers.known_bugs.registry import labels
-from checkers.logs.accept_znodes import CHECKS
 from history.evidence import Evidence
 from history.reader import load
 from tests.checkers.logs.made import of_all, tables
-from tests.checkers.logs.test_accept_znodes import FIRST, THIRD, Rows, log, put, state
+from tests.checkers.logs.test_accept_znodes import CHECKS, FIRST, THIRD, Rows, log, put, state
 from tests.histories.built import Built, Op, Process
 from tests.histories.folders import write_run
 

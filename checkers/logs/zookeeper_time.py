@@ -1,0 +1,68 @@
+"""How much time has passed for those who use ZooKeeper: while it is down, none can act and no session ends.
+
+Its log does not say when it was down. Time counts in full where the run says that no fault hit its nodes, and
+where one leader of an ensemble wrote before and after. Elsewhere no more than STILL_MS count between two
+changes: ZooKeeper may have been down for the rest.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Sequence
+from itertools import accumulate, pairwise
+from typing import Final
+
+from checkers.logs.zookeeper_log import ZooKeeperLog
+from history.events import NO_TARGET, ClockJumped, EndsUnseen, Event, FaultFailed, FaultStarted, NodeEnded
+
+STILL_MS: Final = 5_000
+EPOCH_BITS: Final = 32
+"""A zxid has the leader's epoch above these, 0 = ZooKeeper is one node that elects none."""
+
+
+class ZooKeeperTime:
+    """Moments are times of the log, in ms. events: of the run, none = it is unknown what was done to it."""
+
+    def __init__(self, log: ZooKeeperLog, events: Sequence[Event] = ()) -> None:
+        self._ms = list(accumulate((ms for _, ms, _ in log.changes), max))
+        whole = bool(events) and not _may_have_been_down(log.nodes, events)
+        leaders = [zxid >> EPOCH_BITS for zxid, *_ in log.changes]
+        self._limits = [FULL if whole or (0 < one == other) else STILL_MS for one, other in pairwise(leaders)]
+        gaps = [after - before for before, after in pairwise(self._ms)]
+        counted = (min(gap, most) for gap, most in zip(gaps, self._limits, strict=True))
+        self._counted = list(accumulate(counted, initial=0))
+
+    def passed(self, since: int, until: int) -> int:
+        """How much time counts between two moments of the log."""
+        return self._at(until) - self._at(since)
+
+    def after(self, since: int, passed: int) -> int | None:
+        """The moment at which that time has passed, None = the log ends before."""
+        wanted = self._at(since) + passed
+        row = bisect_left(self._counted, wanted)
+        if row == len(self._counted):
+            return None
+        return self._ms[row] if not row else self._ms[row - 1] + wanted - self._counted[row - 1]
+
+    def _at(self, moment: int) -> int:
+        row = bisect_right(self._ms, moment) - 1
+        if row < 0:
+            return 0
+        most = self._limits[row] if row < len(self._limits) else STILL_MS
+        return self._counted[row] + min(moment - self._ms[row], most)
+
+
+FULL: Final = 1 << 62
+
+
+def _may_have_been_down(nodes: Collection[int], events: Sequence[Event]) -> bool:
+    """Whether some node of ZooKeeper ended or stood still, as far as the run does not say otherwise."""
+    for event in events:
+        match event:
+            case FaultStarted(nodes=hit) if not set(nodes).isdisjoint(hit):
+                return True
+            case FaultFailed(why=why) if not why.startswith(NO_TARGET):
+                return True
+            case NodeEnded(end=end) if end.node in nodes:
+                return True
+            case EndsUnseen() | ClockJumped():
+                return True
+    return False
