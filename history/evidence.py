@@ -15,8 +15,8 @@ mean that the record does not say. Kafka's own -1 stays -1.
 `schema` adds the columns that say where a row was found: `take`, `node`, and for partitions `topic` and
 `partition`. Rows of a partition stand together, by take, node, and place in the log.
 
-What was seen of messages (`frames`, `frame_parts`, `gaps`) belongs to the run as a whole. Runs without
-`capture` have none.
+What was seen of messages (`frames`, `frame_parts`, `orders`, `gaps`) belongs to the run as a whole. Runs
+without `capture` have none.
 """
 
 from collections import defaultdict
@@ -212,6 +212,16 @@ not checked). WriteTxnMarkers: the marker. EndTxn, which names no partition: one
 request has the producer and `commit`, the answer `error`. Frames of other APIs have no rows. A topic has a
 name or an id."""
 
+ORDERS: Final = _table(
+    "number i64, controller i32?, controller_epoch i32?, broker_epoch i64?, topic str?, topic_id str?,"
+    "partition i32, leader i32?, leader_epoch i32?, isr nodes?, error i16?"
+)
+"""What a controller of the time of ZooKeeper tells a broker in the frame of this number (LeaderAndIsr,
+StopReplica, UpdateMetadata), and the answer. First one row of partition -1, for the frame as a whole: of a
+request `controller`, `controller_epoch`, and the `broker_epoch` that the controller knows (null before Kafka
+2.2); of an answer its `error`. Then one row a partition: of LeaderAndIsr and UpdateMetadata `leader`,
+`leader_epoch` and `isr`, of an answer `error`. Empty where metadata are KRaft's."""
+
 GAPS: Final = _table(
     "at_ns i64, connection i64, client i32, client_port i32, server i32, server_port i32, why str"
 )
@@ -225,6 +235,8 @@ ALL: Final = -1
 """Stands for all connections."""
 PRODUCE, FETCH, END_TXN, WRITE_TXN_MARKERS = 0, 1, 26, 27
 """Keys of the APIs whose frames have rows in `frame_parts`."""
+LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA = 4, 5, 6
+"""Keys of the APIs whose frames have rows in `orders`."""
 
 PER_PARTITION: Final = {
     "batches": BATCHES,
@@ -240,7 +252,7 @@ PER_PARTITION: Final = {
     "partitions": PARTITIONS,
 }
 """Tables with the columns `take`, `node`, `topic` and `partition` before their own."""
-LATER: Final = frozenset({"share_log", "unread_losses", "znodes"})
+LATER: Final = frozenset({"share_log", "unread_losses", "znodes", "orders"})
 """Tables that runs of earlier versions do not have: there they are empty."""
 PER_NODE: Final = {
     "metadata": METADATA,
@@ -251,7 +263,7 @@ PER_NODE: Final = {
     "unread_losses": UNREAD_LOSSES,
 }
 """Tables with the columns `take` and `node` before their own."""
-PER_RUN: Final = {"frames": FRAMES, "frame_parts": FRAME_PARTS, "gaps": GAPS}
+PER_RUN: Final = {"frames": FRAMES, "frame_parts": FRAME_PARTS, "orders": ORDERS, "gaps": GAPS}
 """Tables with no columns before their own; runs without `capture` have none, others have all."""
 
 
@@ -260,12 +272,19 @@ Row: TypeAlias = tuple["Cell", ...]
 
 
 _OF_PARTS: Final = FRAME_PARTS.names[4:]
+_OF_ORDERS: Final = ORDERS.names[1:]
 
 
 def frame_part(frame: int, topic: tuple[str | None, str | None], partition: int, **said: Cell) -> Row:
     """A row of FRAME_PARTS. topic: its name and its id, either None. said: by column; what is not said is
     null."""
     return (frame, *topic, partition, *(said.get(name) for name in _OF_PARTS))
+
+
+def order(frame: int, partition: int = -1, **said: Cell) -> Row:
+    """A row of ORDERS. partition: -1 = the frame as a whole. said: by column; what is not said is null."""
+    said["partition"] = partition
+    return (frame, *(said.get(name) for name in _OF_ORDERS))
 
 
 def table(schema: pa.Schema, rows: Sequence[Row]) -> pa.Table:

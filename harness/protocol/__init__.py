@@ -2,6 +2,7 @@
 
 batches      Batches of records, message format 2 (KIP-98): their header, and how they are written.
 bounds       Whether a payload can be decoded safely: every length in it fits into the bytes that are there.
+controllers  Schemas of the requests by which a controller of the time of ZooKeeper rules brokers.
 cursor       Kafka's primitive types read from bytes.
 definitions  Kafka's own definitions of the messages that its logs hold, as `definitions.jsonl` keeps them.
 encoding     Requests and responses from plain values, straight to bytes, by Kafka's own schemas.

@@ -1,9 +1,10 @@
 """What frames hold, by Kafka's own schemas: requests and responses as objects of kio's classes.
 
 Only what has to be understood is decoded. A frame of an API or a version that neither
-kio nor `newer` nor `older` knows stays opaque.
+kio nor `newer` nor `older` nor `controllers` knows stays opaque.
 """
 
+from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final, TypeVar
 
@@ -13,7 +14,7 @@ from kio.serial import entity_reader
 from kio.serial.errors import SerialError
 from kio.static.protocol import Entity, Payload, RequestPayload, ResponsePayload
 
-from harness.protocol import newer, older
+from harness.protocol import controllers, newer, older
 from harness.protocol.bounds import check
 from harness.protocol.frames import SIZE, FrameError
 from harness.protocol.schemas import schema
@@ -29,13 +30,14 @@ _UNREADABLE: Final = (SerialError, ValueError, LookupError, OverflowError)
 
 Message = Any
 """A request, a response or a part of one as kio has it, of any version: that decides which fields it has."""
-API_KEYS: Final = {name: key for key, name in api_key_map.items()}
+_NAMES: Final[Mapping[int, str]] = {**api_key_map, **controllers.NAMES}
+API_KEYS: Final = {name: key for key, name in _NAMES.items()}
 """Kafka's APIs by name: `end_txn` -> 26."""
 
 
 def api_name(api_key: int) -> str:
     """The name of an API; its number where it is not known."""
-    return api_key_map.get(api_key, f"api {api_key}")
+    return _NAMES.get(api_key, f"api {api_key}")
 
 
 @cache
@@ -44,7 +46,7 @@ def request_type(api_key: int, version: int) -> type[RequestPayload] | None:
     try:
         return load_request_schema(api_key, version)
     except KioIndexError:
-        return _REQUESTS.get((api_key, version))
+        return _REQUESTS.get((api_key, version)) or controllers.request_type(api_key, version)
 
 
 @cache
@@ -53,7 +55,7 @@ def response_type(api_key: int, version: int) -> type[ResponsePayload] | None:
     try:
         return load_response_schema(api_key, version)
     except KioIndexError:
-        return _RESPONSES.get((api_key, version))
+        return _RESPONSES.get((api_key, version)) or controllers.response_type(api_key, version)
 
 
 def decode_request(data: bytes, kind: type[RequestPayload]) -> RequestPayload:

@@ -147,7 +147,7 @@ class Eye:
             seen = packet(view[:size])
             if seen is not None:
                 recorded.packet(seen, self._time(ancillary))
-            if len(recorded.rows.frames) >= WRITTEN or len(recorded.rows.parts) >= WRITTEN:
+            if max(map(len, (recorded.rows.frames, recorded.rows.parts, recorded.rows.orders))) >= WRITTEN:
                 self._write()
             elif time.monotonic_ns() - self._counted >= COUNT_EVERY_NS:
                 self._count()
@@ -167,8 +167,10 @@ class Eye:
     def _write(self) -> None:
         self._count()
         rows = self._recorded.rows
-        for name, some in (("frames", rows.frames), ("frame_parts", rows.parts), ("gaps", rows.gaps)):
-            self._tables.write(name, some)
+        self._tables.write("frames", rows.frames)
+        self._tables.write("frame_parts", rows.parts)
+        self._tables.write("orders", rows.orders)
+        self._tables.write("gaps", rows.gaps)
 
     def _count(self) -> None:
         """What the kernel has dropped since it was asked last: that is when packets may be missing first."""

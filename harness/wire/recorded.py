@@ -1,4 +1,5 @@
-"""Frames that were seen on a network, as rows of evidence (`history.evidence.FRAMES`, `FRAME_PARTS`, `GAPS`).
+"""Frames that were seen on a network, as rows of evidence (`history.evidence`: `FRAMES`, `FRAME_PARTS`,
+`ORDERS`, `GAPS`).
 
 Memory is bounded: of a frame that no row describes further only the header is kept while it passes.
 """
@@ -16,10 +17,27 @@ from harness.protocol.frames import LIMIT, SIZE, FrameError, correlation_id, fet
 from harness.protocol.payloads import Message, decode_request, decode_response, request_type, response_type
 from harness.wire import packets
 from harness.wire.packets import Packet, Stream
-from history.evidence import ALL, CLIENT, END_TXN, FETCH, PRODUCE, WRITE_TXN_MARKERS, Row, frame_part
+from history.evidence import (
+    ALL,
+    CLIENT,
+    END_TXN,
+    FETCH,
+    LEADER_AND_ISR,
+    PRODUCE,
+    STOP_REPLICA,
+    UPDATE_METADATA,
+    WRITE_TXN_MARKERS,
+    Row,
+    frame_part,
+    order,
+)
 
 READ: Final = 4 << 20
 """Most bytes of a frame whose content is read."""
+ORDERING: Final = frozenset({LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA})
+"""APIs by which a controller rules brokers."""
+ANSWERED: Final = ORDERING | {PRODUCE, END_TXN}
+"""APIs whose answers are read."""
 HEAD: Final = SIZE + 8
 """Bytes by which a frame tells what it is."""
 UNANSWERED: Final = 4096
@@ -125,10 +143,11 @@ class CapturedConnection:
 
 @dataclass(slots=True, kw_only=True)
 class FrameRows:
-    """Rows of the three tables that were not written yet."""
+    """Rows of the tables that were not written yet."""
 
     frames: list[Row] = field(default_factory=list)
     parts: list[Row] = field(default_factory=list)
+    orders: list[Row] = field(default_factory=list)
     gaps: list[Row] = field(default_factory=list)
 
 
@@ -226,7 +245,7 @@ class FrameRecorder:
     # ---- frames
 
     def _reads_of(self, port: int) -> Callable[[bytes], bool]:
-        wanted = {PRODUCE, END_TXN} if port != self._brokers else {FETCH, WRITE_TXN_MARKERS}
+        wanted = {PRODUCE, END_TXN} if port != self._brokers else {FETCH, WRITE_TXN_MARKERS} | ORDERING
 
         def reads(head: bytes) -> bool:
             return _HEAD.unpack_from(head)[1] in wanted
@@ -236,7 +255,7 @@ class FrameRecorder:
     @staticmethod
     def _reads_answer(connection: CapturedConnection, head: bytes) -> bool:
         asked = _asked(connection, correlation_id(head))
-        return asked is not None and asked.api in (PRODUCE, END_TXN)
+        return asked is not None and asked.api in ANSWERED
 
     def _request(self, connection: CapturedConnection, whole: Whole, when: When) -> None:
         if len(whole.content) < HEAD:
@@ -245,7 +264,7 @@ class FrameRecorder:
         connection.asked.append(AwaitedAnswer(correlation, api, version))
         number = self._frame(connection, when, (False, api, version, correlation, whole.size))
         if self._reads_of(connection.server_port)(whole.content[:HEAD]):
-            self._read(connection, when.ns, whole, partial(_parts_of_request, number, api, version))
+            self._read(connection, when.ns, whole, api, partial(_parts_of_request, number, api, version))
 
     def _answer(self, connection: CapturedConnection, whole: Whole, when: When) -> None:
         correlation = correlation_id(whole.content)
@@ -256,8 +275,8 @@ class FrameRecorder:
         connection.asked.remove(asked)
         _, api, version = asked
         number = self._frame(connection, when, (True, api, version, correlation, whole.size))
-        if api in (PRODUCE, END_TXN):
-            self._read(connection, when.ns, whole, partial(_parts_of_answer, number, api, version))
+        if api in ANSWERED:
+            self._read(connection, when.ns, whole, api, partial(_parts_of_answer, number, api, version))
 
     def _frame(
         self, connection: CapturedConnection, when: When, said: tuple[bool, int, int, int, int]
@@ -268,13 +287,18 @@ class FrameRecorder:
         return number
 
     def _read(
-        self, connection: CapturedConnection, ns: int, whole: Whole, read: Callable[[bytes], Iterator[Row]]
+        self,
+        connection: CapturedConnection,
+        ns: int,
+        whole: Whole,
+        api: int,
+        read: Callable[[bytes], Iterator[Row]],
     ) -> None:
         """The parts of a frame; what cannot be read is a gap."""
         try:
             if len(whole.content) < whole.size:
                 raise FrameError(f"a frame of {whole.size} bytes was not read")
-            self.rows.parts.extend(read(whole.content))
+            (self.rows.orders if api in ORDERING else self.rows.parts).extend(read(whole.content))
         except FrameError as error:
             self.rows.gaps.append((ns, *connection.place, str(error)))
 
@@ -370,12 +394,41 @@ def _ended(number: int, request: Message) -> Iterator[Row]:
     )
 
 
+def _ordered(number: int, request: Message) -> Iterator[Row]:
+    yield order(
+        number,
+        controller=request.controller_id,
+        controller_epoch=request.controller_epoch,
+        broker_epoch=getattr(request, "broker_epoch", None),
+    )
+    for (name, topic_id), partition, part in _ordered_partitions(request):
+        said = {one: getattr(part, one, None) for one in ("leader", "leader_epoch", "isr")}
+        yield order(number, partition, topic=name, topic_id=topic_id, **said)
+
+
+def _ordered_partitions(message: Message) -> Iterator[tuple[tuple[str | None, str | None], int, Message]]:
+    """Topic, number, and what is said of each partition: first they stood one by one, later by topic."""
+    for part in getattr(message, "ungrouped", ()):
+        yield _topic(part), part.partition_index, part
+    for topic in getattr(message, "topics", ()):
+        for number in getattr(topic, "numbers", ()):
+            yield _topic(topic), number, None
+        for part in getattr(topic, "partitions", ()):
+            yield _topic(topic), part.partition_index, part
+
+
 def _parts_of_answer(number: int, api: int, version: int, content: bytes) -> Iterator[Row]:
-    """Of an answer to Produce or EndTxn. Raises: FrameError."""
+    """Of an answer to one of `ANSWERED`. Raises: FrameError."""
     kind = response_type(api, version)
     if kind is None:
         raise FrameError(f"API {api} has no version {version} here")
     response: Message = decode_response(content, kind)
+    if api in ORDERING:
+        yield order(number, error=int(response.error_code))
+        for topic, partition, part in _ordered_partitions(response):
+            name, topic_id = topic
+            yield order(number, partition, topic=name, topic_id=topic_id, error=int(part.error_code))
+        return
     if api == END_TXN:
         yield frame_part(number, (None, None), -1, error=int(response.error_code))
         return
@@ -390,4 +443,7 @@ _READERS: Final[dict[int, Callable[[int, object], Iterator[Row]]]] = {
     FETCH: _fetched,
     END_TXN: _ended,
     WRITE_TXN_MARKERS: _marked,
+    LEADER_AND_ISR: _ordered,
+    STOP_REPLICA: _ordered,
+    UPDATE_METADATA: _ordered,
 }

@@ -4,7 +4,7 @@ A message is seen when it is sent. What a node tells itself is not, as on a netw
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any, Final
 
@@ -14,9 +14,10 @@ from core.capabilities import Listener
 from harness.modelled.shared.base_time import BASE_NS
 from harness.modelled.virtual.network import CLIENTS, Message
 from harness.protocol.payloads import API_KEYS
-from history.evidence import CLIENT, PER_RUN, Cell, Row, frame_part, table
+from history.evidence import CLIENT, PER_RUN, Cell, Row, frame_part, order, table
 from model.protocol.coordinator_messages import EndTxn, WriteTxnMarkers
-from model.protocol.messages import Fetch, Produce, ProduceResponse
+from model.protocol.messages import Fetch, PartitionState, Produce, ProduceResponse
+from model.protocol.zookeeper_messages import ControlRequest
 
 PORTS: Final = {Listener.BROKER: 9092, Listener.CONTROLLER: 9093, Listener.CLIENT: 9094}
 NO_API: Final = -2
@@ -28,6 +29,7 @@ def frames(messages: Iterable[Message]) -> dict[str, pa.Table]:
     """The tables of `history.evidence.PER_RUN`. messages: in the order in which they were sent."""
     rows: list[Row] = []
     parts: list[Row] = []
+    orders: list[Row] = []
     for message in messages:
         connection, asked = message.connection, message.request or message
         if connection.client == connection.server:
@@ -38,15 +40,32 @@ def frames(messages: Iterable[Message]) -> dict[str, pa.Table]:
         said = answer, _key(type(asked.content).__name__), 0, asked.number % _MOST, 0
         ns = BASE_NS + message.sent * 1000
         rows.append((number, ns, ns // 1_000_000, *place, *said))
-        if answer and type(asked.content) is EndTxn:
+        if isinstance(asked.content, ControlRequest):
+            orders += _ordered(number, asked.content, message.content if answer else None)
+        elif answer and type(asked.content) is EndTxn:
             parts.append(frame_part(number, (None, None), -1, error=message.content.error.value))
         elif (read := _READERS.get(type(message.content))) is not None:
             parts += (
                 frame_part(number, (topic, None), partition, **found)
                 for (topic, partition), found in read(message.content)
             )
-    found = {"frames": rows, "frame_parts": parts, "gaps": []}
+    found = {"frames": rows, "frame_parts": parts, "orders": orders, "gaps": []}
     return {name: table(schema, found[name]) for name, schema in PER_RUN.items()}
+
+
+def _ordered(number: int, asked: ControlRequest, answer: Any) -> Iterator[Row]:
+    """Of a controller's request, or of its answer; answers of the model name no partitions."""
+    if answer is not None:
+        yield order(number, error=answer.error.value)
+        return
+    yield order(number, controller=asked.controller, controller_epoch=asked.controller_epoch)
+    named: Any = getattr(asked, "partitions", ())
+    for topic, partition in named:
+        yield order(number, partition, topic=topic)
+    states: Mapping[Any, PartitionState] = getattr(asked, "parts", {})
+    for (topic, partition), one in states.items():
+        said: dict[str, Cell] = {"leader": one.leader, "leader_epoch": one.leader_epoch, "isr": one.isr}
+        yield order(number, partition, topic=topic, **said)
 
 
 @cache

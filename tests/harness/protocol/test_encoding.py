@@ -12,6 +12,7 @@ import pytest
 from kio.schema.index import api_key_map, schema_name_map
 from kio.schema.produce.v10.response import ProduceResponse
 
+from harness.protocol.controllers import NAMES
 from harness.protocol.encoding import request_frame, response_frame
 from harness.protocol.frames import frame, request_header
 from harness.protocol.newer import REQUESTS, RESPONSES
@@ -32,6 +33,7 @@ from tests.harness.protocol.random_payloads import payload
 
 KINDS = [(key, version) for key, name in api_key_map.items() for version in schema_name_map[name]]
 KINDS += [kind for kind in REQUESTS if kind not in KINDS]
+KINDS += [(key, version) for key in NAMES for version in range(9) if request_type(key, version)]
 
 
 def both(api_key: int, version: int) -> tuple[tuple[Any, Callable[[Any], bytes], Callable[[Any], Any]], ...]:
@@ -127,6 +129,38 @@ def test_offsets_of_a_transaction_name_topics_by_id() -> None:
     answer = response_frame(RESPONSES[28, 6], answered, 7)
     assert answer == struct.pack(">i", len(wanted)) + wanted
     assert error_of(answer, request_header(sent)) == 113
+
+
+def test_what_controllers_say_has_the_bytes_of_kafkas_definitions() -> None:
+    """`LeaderAndIsrRequest.json`, `StopReplicaRequest.json` and `UpdateMetadataRequest.json` of 3.9.0."""
+    numbers = struct.pack(">iiii", 3, 5, 1, 6)  # of the partition, the controller epoch, leader, its epoch
+    state = {"partition_index": 3, "controller_epoch": 5, "leader": 1, "leader_epoch": 6, "isr": [1, 2]}
+    state |= {"partition_epoch": 9, "replicas": [2, 1], "name": "q"}
+    said = {"controller_id": 2, "controller_epoch": 5, "broker_epoch": 77, "ungrouped": [state]}
+    said |= {"topics": [{"name": "q", "topic_id": UUID(int=4), "partitions": [state], "numbers": [3]}]}
+    old, in_sync = b"\0\2me", struct.pack(">iii", 2, 1, 2)
+    before = struct.pack(">ii", 2, 5)
+    wanted = old + before + struct.pack(">ih1s", 1, 1, b"q") + numbers + in_sync
+    wanted += struct.pack(">iiii", 9, 2, 2, 1) + struct.pack(">i", 0)
+    assert made(4, 0, said) == b"\0\4\0\0\0\0\0\7" + wanted
+    new = old + b"\0" + struct.pack(">i?iqb", 2, False, 5, 77, -1)
+    wanted = b"\2" + b"\2q" + UUID(int=4).bytes + b"\2" + numbers + b"\3" + in_sync[4:]
+    wanted += struct.pack(">ib", 9, 3) + struct.pack(">ii", 2, 1) + b"\1\1\0\xff\0" + b"\0" + b"\1\0"
+    assert made(4, 7, said) == b"\0\4\0\7\0\0\0\7" + new + wanted
+    wanted = old + before + struct.pack(">q?", 77, False) + struct.pack(">ih1sii", 1, 1, b"q", 1, 3)
+    assert made(5, 1, said) == b"\0\5\0\1\0\0\0\7" + wanted
+    brokers = [{"broker_id": 1, "endpoints": [{"port": 9, "host": "h", "listener": "L"}]}]
+    wanted = old + before + struct.pack(">ih1s", 1, 1, b"q") + numbers + in_sync
+    wanted += struct.pack(">iiii", 9, 2, 2, 1)
+    wanted += struct.pack(">ii", 1, 1) + struct.pack(">iih1sh1sh", 1, 9, 1, b"h", 1, b"L", -1) + b"\xff\xff"
+    assert made(6, 3, said | {"brokers": brokers}) == b"\0\6\0\3\0\0\0\7" + wanted
+
+
+def made(key: int, version: int, values: dict[str, Any]) -> bytes:
+    """A request without its size."""
+    kind = request_type(key, version)
+    assert kind is not None
+    return request_frame(kind, values, 7, "me")[4:]
 
 
 NEWEST: Final = {

@@ -26,6 +26,7 @@ from harness.processes.child import start
 from harness.processes.clocks import boot
 from harness.protocol.encoding import request_frame, response_frame
 from harness.protocol.frames import frame, request_header
+from harness.protocol.payloads import request_type, response_type
 from harness.protocol.topics import in_topics
 from harness.wire import capture_main
 from harness.wire.capture import Capture
@@ -34,7 +35,19 @@ from harness.wire.capture_main import __name__ as PROGRAM
 from harness.wire.packets import ACK, FIN, HELD, RST, SYN, packet
 from harness.wire.recorded import READ, FrameRecorder, When
 from harness.wire.subjects import subjects
-from history.evidence import ALL, CLIENT, FETCH, FRAME_PARTS, PER_RUN, PRODUCE, WRITE_TXN_MARKERS
+from history.evidence import (
+    ALL,
+    CLIENT,
+    FETCH,
+    FRAME_PARTS,
+    LEADER_AND_ISR,
+    PER_RUN,
+    PRODUCE,
+    STOP_REPLICA,
+    UPDATE_METADATA,
+    WRITE_TXN_MARKERS,
+    table,
+)
 
 BROKERS, CLIENTS = 9092, 9094
 SERVER, PEER, OUTSIDE = bytes([10, 0, 0, 11]), bytes([10, 0, 0, 12]), bytes([10, 0, 0, 1])
@@ -270,6 +283,92 @@ def test_what_nodes_say_to_each_other() -> None:
         {"number": 2, "partition": 3, **said},
     ]
     assert not found.rows.gaps
+
+
+@pytest.mark.parametrize("version", range(8))
+def test_what_a_controller_tells_a_broker(version: int) -> None:
+    """LeaderAndIsr in all its versions, and what it is answered."""
+    state = {"name": "q", "partition_index": 3, "leader": 1, "leader_epoch": 6, "isr": [1, 2]}
+    topic = {"name": "q", "topic_id": UUID(int=1), "partitions": [state]}
+    ruler = {"controller_id": 2, "controller_epoch": 5, "broker_epoch": 77}
+    errors = [{"name": "q", "partition_index": 3, "error_code": 9}]
+    told = {"error_code": 11, "ungrouped": errors, "topics": [topic | {"partitions": errors}]}
+    wire = Wire(PEER, BROKERS)
+    wire.pieces(0, ruling(LEADER_AND_ISR, version, ruler | {"ungrouped": [state], "topics": [topic]}), 30)
+    wire.pieces(1, answering(LEADER_AND_ISR, version, told), 9)
+    found = recorded(wire)
+    assert (found.rows.gaps, found.rows.parts) == ([], [])
+    whole = ruler if version >= 2 else ruler | {"broker_epoch": None}
+    by_id = version >= 5
+    of_answer = {"topic_id": "A" * 21 + "Q"} if by_id else {"topic": "q"}
+    assert ordered(found) == [
+        {"number": 0, "partition": -1, **said(whole)},
+        {"number": 0, "topic": "q", "partition": 3, "leader": 1, "leader_epoch": 6, "isr": (1, 2)},
+        {"number": 1, "partition": -1, "error": 11},
+        {"number": 1, **of_answer, "partition": 3, "error": 9},
+    ]
+
+
+def said(ruler: dict[str, Any]) -> dict[str, Any]:
+    names = {"controller_id": "controller"}
+    return {names.get(name, name): value for name, value in ruler.items() if value is not None}
+
+
+@pytest.mark.parametrize("version", [0, 1, 2, 3, 4])
+def test_a_controller_stops_replicas(version: int) -> None:
+    part = {"name": "q", "partition_index": 3, "leader_epoch": 6}
+    topics = [{"name": "q", "numbers": [3], "partitions": [part]}]
+    ruler = {"controller_id": 2, "controller_epoch": 5, "broker_epoch": 77}
+    wire = Wire(PEER, BROKERS)
+    wire.send(0, ruling(STOP_REPLICA, version, ruler | {"ungrouped": [part], "topics": topics}))
+    wire.send(1, answering(STOP_REPLICA, version, {"error_code": 0, "ungrouped": [part | {"error_code": 0}]}))
+    found = recorded(wire)
+    assert found.rows.gaps == []
+    epoch = {"leader_epoch": 6} if version >= 3 else {}
+    assert ordered(found) == [
+        {"number": 0, "partition": -1, **said(ruler if version else ruler | {"broker_epoch": None})},
+        {"number": 0, "topic": "q", "partition": 3, **epoch},
+        {"number": 1, "partition": -1, "error": 0},
+        {"number": 1, "topic": "q", "partition": 3, "error": 0},
+    ]
+
+
+@pytest.mark.parametrize("version", [3, 4, 5, 6, 7, 8])
+def test_a_controller_tells_brokers_of_each_other(version: int) -> None:
+    state = {"name": "q", "partition_index": 3, "leader": -2, "leader_epoch": 6, "isr": []}
+    topics = [{"name": "q", "partitions": [state]}]
+    broker = {"broker_id": 1, "endpoints": [{"port": 9, "host": "h", "listener": "L"}], "rack": None}
+    values = {"controller_id": 2, "controller_epoch": 5, "type": 2, "brokers": [broker]}
+    wire = Wire(PEER, BROKERS)
+    wire.send(0, ruling(UPDATE_METADATA, version, values | {"ungrouped": [state], "topics": topics}))
+    wire.send(1, answering(UPDATE_METADATA, version, {"error_code": 11}))
+    found = recorded(wire, Wire())
+    assert found.rows.gaps == []
+    epoch = {"broker_epoch": -1} if version >= 5 else {}
+    assert ordered(found) == [
+        {"number": 0, "partition": -1, "controller": 2, "controller_epoch": 5, **epoch},
+        {"number": 0, "topic": "q", "partition": 3, "leader": -2, "leader_epoch": 6, "isr": ()},
+        {"number": 1, "partition": -1, "error": 11},
+    ]
+    made = table(PER_RUN["orders"], found.rows.orders).to_pylist()
+    assert [row["isr"] for row in made] == [None, [], None]
+
+
+def ruling(api: int, version: int, values: dict[str, Any]) -> bytes:
+    kind = request_type(api, version)
+    assert kind is not None
+    return request_frame(kind, values, 7, "controller")
+
+
+def answering(api: int, version: int, values: dict[str, Any]) -> bytes:
+    kind = response_type(api, version)
+    assert kind is not None
+    return response_frame(kind, values, 7)
+
+
+def ordered(found: Any) -> list[dict[str, Any]]:
+    rows = [dict(zip(PER_RUN["orders"].names, row, strict=True)) for row in found.rows.orders]
+    return [{name: value for name, value in row.items() if value is not None} for row in rows]
 
 
 def test_what_is_no_packet_of_tcp_is_passed_over() -> None:
