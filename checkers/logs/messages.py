@@ -10,7 +10,7 @@ Without messages these rules are not asked. Where messages may be missing, findi
 """
 
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -26,6 +26,7 @@ from checkers.logs.elections import Elections, elections, newest_log
 from checkers.logs.replicas import Array
 from checkers.logs.rule import Rule, checks_of
 from checkers.logs.transactions import NEVER, PREPARED, TransactionLogs, transaction_logs
+from checkers.logs.zookeeper_log import zookeeper_log
 from checkers.windows import TRANSACTIONS
 from core.cluster import TRANSACTION_TOPIC
 from core.op import TopicPartition
@@ -137,6 +138,8 @@ class _Messages:
         self.apart_ms = seen_apart_ms(self.frames)
         self.names = _topic_names(evidence)
         self.parts = _joined(self.frames, evidence.table("frame_parts"))
+        by_id = self.parts.filter(pc.is_null(self.parts["topic"]))["topic_id"].unique().to_pylist()
+        self.unnamed = {*by_id} - {None, *self.names}
         self.gaps = evidence.table("gaps").to_pylist()
         self.logs: TransactionLogs = evidence.once(transaction_logs)
         self._elections: dict[TopicPartition, Elections] = {}
@@ -502,8 +505,10 @@ class _Messages:
         producer: tuple[int, int],
         transactional_id: str = "",
     ) -> None:
-        """A finding, unless a Fetch may have been missed, or the leaders are unknown."""
+        """A finding, unless a Fetch may have been missed, or be of this topic, or the leaders are unknown."""
         doubt = self._lineage(tp).unknown
+        if self.unnamed:
+            doubt = doubt or f"messages name a topic by an id that no log has, {min(self.unnamed)}"
         for gap in self.gaps:
             since = gap["at_ns"] - CLOCK_NS
             if since <= row["at_ns"] and (gap["connection"] == ALL or gap["client"] != CLIENT):
@@ -549,8 +554,10 @@ def _joined(frames: pa.Table, parts: pa.Table) -> pa.Table:
     return parts
 
 
-def _topic_names(evidence: Evidence) -> dict[str, str]:
+def _topic_names(evidence: Evidence) -> Mapping[str, str]:
     """Names of topics by their ids."""
+    if (znodes := evidence.once(zookeeper_log)) is not None:
+        return znodes.names
     log = evidence.once(newest_log)
     if log is None:
         return {}

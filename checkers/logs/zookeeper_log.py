@@ -82,7 +82,8 @@ class Deletion(NamedTuple):
 class ZooKeeperLog:
     """By the log of one node of ZooKeeper.
 
-    states: of the newest topic of each name. topics: how many had it, one after the other. removed: names
+    states: of the newest topic of each name. topics: how many had it, one after the other. names: of topics
+    by their ids (since Kafka 2.8), those that are gone among them. removed: names
     whose newest topic is gone. settings: of the newest topic of a name, each with its zxid; the last ones are
     in force. brokers, controllers: who was registered, and who was the controller. unread: partitions with a
     state that cannot be read. epochs: zxid, time, session and value of each write of the controller epoch.
@@ -92,6 +93,7 @@ class ZooKeeperLog:
 
     states: dict[TopicPartition, list[StateZnode]] = field(default_factory=dict)
     topics: dict[str, int] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
     removed: set[str] = field(default_factory=set)
     unread: set[TopicPartition] = field(default_factory=set)
     settings: dict[str, list[tuple[int, Mapping[str, str]]]] = field(default_factory=dict)
@@ -213,6 +215,8 @@ class _Replay:
             return
         said = {name: _replicas(_json(row), name) for name in ASSIGNED}
         self._assigned[topic] = said
+        if isinstance(topic_id := _json(row).get("topic_id"), str):
+            self._found.names[topic_id] = topic
         if row["op"] == "create":
             for tp in [tp for tp in self._found.states if tp.topic == topic]:
                 del self._found.states[tp]

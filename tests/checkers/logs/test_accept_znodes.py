@@ -221,6 +221,17 @@ def test_a_topic_that_is_made_again_has_a_new_life_in_the_log() -> None:
     assert elections(Evidence(tables({"znodes": [*log(), *again[:2]]})), TP).removed
 
 
+def test_topics_have_ids_since_2_8_and_keep_them_when_they_are_gone() -> None:
+    rows = [
+        *log(),
+        change(201, SECOND, "create", "/brokers/topics/u", {"partitions": {"0": [2]}, "topic_id": "U"}),
+        change(202, SECOND, "delete", "/brokers/topics/u", None),
+    ]
+    found = zookeeper_log(Evidence(tables({"znodes": rows})))
+    assert found is not None
+    assert found.names == {"U": "u"}
+
+
 def test_a_coordinator_that_remains_leader_keeps_the_epoch_since_which_it_leads() -> None:
     rows = [*log(), state(205, SECOND, 3, 3, [3], by=2), state(206, SECOND, -1, 4, [3], by=2)]
     found = elections(Evidence(tables({"znodes": [*rows, state(207, SECOND, 3, 5, [3], by=2)]})), TP)

@@ -160,6 +160,27 @@ def test_a_client_that_writes_the_coordinators_log(case: Case, error: int | None
         assert "to a client" in one.text
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_fetches_name_topics_by_ids_that_a_log_has(case: Case, known: bool) -> None:
+    """As since Kafka 3.1. Where no log has an id, it may be this topic's."""
+
+    def by_id(tables: Tables) -> None:
+        rows = tables["metadata"].select(["topic", "topic_id", "name"]).to_pylist()
+        ids = {row["topic"]: row["topic_id"] for row in rows if row["name"] == "TopicRecord"}
+        fetches = {*kept(tables["frames"], of_api(tables, FETCH))["number"].to_pylist()}
+        parts = [
+            row | ({"topic": None, "topic_id": ids[row["topic"]] if known else "x"})
+            if row["number"] in fetches and row["topic"] == "transactions"
+            else row
+            for row in tables["frame_parts"].to_pylist()
+        ]
+        tables["frame_parts"] = pa.Table.from_pylist(parts, tables["frame_parts"].schema)
+
+    found = case.judged(by_id)
+    assert not found.in_logs
+    assert {doubt.check for doubt in found.doubts} == (set() if known else {REPLICATED})
+
+
 def up_to(tables: Tables, node: int, topic: str, partition: int, offset: int) -> None:
     """A follower never asked for more of a partition than what begins at an offset."""
     asked = kept(tables["frames"], pc.and_(pc.equal(tables["frames"]["client"], node), of_api(tables, FETCH)))
