@@ -301,6 +301,48 @@ def _in_sync(kind: InSyncKind, match: re.Match[str]) -> InSyncLine:
     )
 
 
+BAD_VERSION: Final = re.compile(
+    r"^(?P<wall>\S+) .*\[Controller id=(?P<node>\d+)\] Failed to update ISR to"
+    r" LeaderAndIsr\(leader=(?P<leader>\d+), leaderEpoch=(?P<epoch>\d+), isr\w*=List\((?P<isr>.*?)\),"
+    r" (?:leaderRecoveryState=\w+, )?(?:zkVersion|partitionEpoch)=(?P<version>\d+)\) for partition"
+    r" (?P<partition>\S+), bad ZK version\.$"
+)
+MEMBER: Final = re.compile(r"(?:brokerId=|^|, )(\d+)")
+"""Before Kafka 3.4 a list of numbers, then of `BrokerState(brokerId=1, brokerEpoch=-1)`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IsrRefusedLine:
+    """ZooKeeper refused in-sync replicas that a controller wrote for a leader: the partition's znode had
+    another version than this one. node: the controller."""
+
+    node: int
+    wall: datetime
+    partition: str
+    leader: int
+    epoch: int
+    isr: frozenset[int]
+    version: int
+
+
+def isr_refused_lines(run: Run) -> list[IsrRefusedLine]:
+    """What the logs of brokers of 2.8 to 3.9 with ZooKeeper say of it. Raises: HistoryError."""
+    return [
+        IsrRefusedLine(
+            node=int(match["node"]),
+            wall=datetime.fromisoformat(match["wall"]),
+            partition=match["partition"],
+            leader=int(match["leader"]),
+            epoch=int(match["epoch"]),
+            isr=frozenset(map(int, MEMBER.findall(match["isr"]))),
+            version=int(match["version"]),
+        )
+        for _, lines in _lines(run)
+        for line in lines
+        if "bad ZK version" in line and (match := BAD_VERSION.match(line))
+    ]
+
+
 def _lines(run: Run) -> Iterator[tuple[int, list[str]]]:
     """Each broker's log. Raises: HistoryError."""
     for path in sorted(run.cluster.glob("[0-9]*/server.log")):

@@ -6,6 +6,7 @@ broker_versions        Which versions of Kafka the brokers of a run had, and whe
 bug                    A known bug: what it is, and how a finding shows it.
 cancelled_markers      Markers that came late by a request that their coordinator had given up.
 deleted_topic_offsets  A group's offsets of a deleted topic stay: no broker coordinated it then.
+few_in_sync            Clusters that recovered but for in-sync replicas: which partitions lack some.
 kafka_6082             A former controller that had stood still writes partitions' states.
 kafka_12686            A leader never asks again to change its in-sync replicas: a late answer removed that.
 kafka_14402            A record came after the end of its transaction, and holds a transaction open.
@@ -25,6 +26,7 @@ letters_of_markers     A share group writes dead letters of markers that no memb
 librdkafka_4953        An idempotent producer writes a record twice after an epoch bump.
 log_findings           What signatures ask of a finding in brokers' logs: its transaction, and its marker.
 registry               Known bugs by their ids, and the labels of findings.
+refused_in_sync        A controller is refused what it has just written: a leader waits for its answer.
 removed_replica        A replica that was taken off stays eligible, and is elected without its log.
 share_start_falls      A write of share state that came late set the start offset of a share partition back.
 short_leaders          Leaders that lacked acknowledged records, and what was cut off with them.

@@ -1,23 +1,17 @@
 """A leader never asks again to change its in-sync replicas: an answer that came late removed the request."""
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from checkers.checks.recovery import ClusterNotBack
 from checkers.known_bugs.bug import KnownBug
-from checkers.known_bugs.labelled_run import LabelledRun
+from checkers.known_bugs.few_in_sync import all_stuck, roles_seen, same_logs
 from checkers.known_bugs.transaction_fates import Suspicion
-from core.cluster import internal
-from core.op import TopicPartition
 from history.broker_logs import InSyncKind, InSyncLine, in_sync_lines
 from history.events import FaultHealed, FaultStarted, RolesSeen
 from history.reader import History
 from history.verdict import NOT_RECOVERED
 
-FEW: Final = re.compile(r"(?P<tp>\S+-\d+) has in-sync replicas \[(?P<isr>[\d, ]+)\] only")
-"""Why a cluster has not recovered whose brokers all answer, and agree."""
 ASKS: Final = (2, 7)
 """The first version whose leaders ask the controller to change the in-sync replicas (AlterIsr)."""
 CURED: Final = (3, 0)
@@ -64,40 +58,17 @@ def dropped_request(
     return DroppedRequest(history.wall_ns(asked), history.wall_ns(again.wall), again.isr)
 
 
-def _all_there(history: History, at_ns: int) -> RolesSeen | None:
-    """The roles at a time; None = a broker did not answer, they did not agree, or a partition had no
-    leader."""
-    roles = [one for one in _roles(history) if one.ns <= at_ns][-1:]
-    brokers = range(1, int(history.config["brokers"]) + 1)
-    if not roles or not roles[0].agreed or sorted(roles[0].answering) != [*brokers]:
-        return None
-    return roles[0] if all(leader >= 0 for leader in roles[0].leaders.values()) else None
-
-
-def _roles(history: History) -> Iterator[RolesSeen]:
-    return (one for one in history.events if isinstance(one, RolesSeen))
-
-
-def _few(history: History, roles: RolesSeen) -> list[str]:
-    """Partitions whose replicas are not all in sync. Internal ones have as many as were in sync once."""
-    most: dict[str, int] = {}
-    for one in _roles(history):
-        for tp, isr in one.isr.items():
-            most[tp] = max(most.get(tp, 0), len(isr))
-    factor = int(history.config["replication_factor"])
-    wanted = {tp: n if internal(tp.rpartition("-")[0]) else max(n, factor) for tp, n in most.items()}
-    return [tp for tp in roles.leaders if len(roles.isr.get(tp, ())) < wanted.get(tp, factor)]
-
-
 def _controller_lost(history: History, asked_ns: int, again_ns: int) -> bool:
     """Another controller came between the request and the change of the leader epoch, and a fault had hit the
     one before."""
-    agreed = [one.ns for one in _roles(history) if one.agreed and one.controller >= 0 and one.ns <= asked_ns]
+    agreed = [
+        one.ns for one in roles_seen(history) if one.agreed and one.controller >= 0 and one.ns <= asked_ns
+    ]
     if not agreed:
         return False
     named = [
         one.controller
-        for one in _roles(history)
+        for one in roles_seen(history)
         if agreed[-1] <= one.ns <= again_ns + SEEN_NS and one.controller >= 0
     ]
     before = {one for one in named if one != named[-1]}
@@ -109,36 +80,23 @@ def _controller_lost(history: History, asked_ns: int, again_ns: int) -> bool:
     )
 
 
-def _same_logs(run: LabelledRun, partition: str, isr: frozenset[int]) -> bool:
-    """Replicas that are not in sync have all that the others have: they fetch, and are not let in."""
-    topic, _, number = partition.rpartition("-")
-    ends = {log.node: log.end for log in run.logs(TopicPartition(topic, int(number))) if log.at_end}
-    return isr < ends.keys() and len(set(ends.values())) == 1
-
-
 def _never_again(suspicion: Suspicion) -> bool:
-    """In-sync replicas are all that is missing, and each partition that lacks some has the signature."""
-    finding, run, history = suspicion.finding, suspicion.run, suspicion.history
+    run, history, at_ns = suspicion.run, suspicion.history, suspicion.finding.at_ns
     versions = run.versions.known
-    assert isinstance(finding, ClusterNotBack)
-    said = FEW.fullmatch(finding.why)
-    if said is None or not versions or not all(ASKS <= version < CURED for version in versions):
-        return False
-    roles = _all_there(history, finding.at_ns)
-    few = _few(history, roles) if roles else []
-    if roles is None or said["tp"] not in few:
+    if not versions or not all(ASKS <= version < CURED for version in versions):
         return False
     lines = in_sync_lines(history.run)
-    for tp in few:
-        dropped = dropped_request(history, lines.get(roles.leaders[tp], ()), tp, finding.at_ns)
-        if (
-            dropped is None
-            or dropped.isr != {*roles.isr.get(tp, ())}
-            or not _controller_lost(history, dropped.asked_ns, dropped.again_ns)
-            or not _same_logs(run, tp, dropped.isr)
-        ):
-            return False
-    return True
+
+    def stuck(tp: str, roles: RolesSeen) -> bool:
+        dropped = dropped_request(history, lines.get(roles.leaders[tp], ()), tp, at_ns)
+        return (
+            dropped is not None
+            and dropped.isr == {*roles.isr.get(tp, ())}
+            and _controller_lost(history, dropped.asked_ns, dropped.again_ns)
+            and same_logs(run, tp, dropped.isr)
+        )
+
+    return all_stuck(suspicion, stuck)
 
 
 BUG: Final = KnownBug(
