@@ -1,9 +1,11 @@
 """Judging the logs that brokers left behind (`history.evidence`): no client is asked.
 
 accept_controllers   The log of ZooKeeper, controller by controller: who they are,
-                     how soon one follows the other, and which leaders they choose.
+                     and how soon one follows the other.
 accept_data          Ring 1, logs of producers: each batch is one that the model's
                      leader would have appended.
+accept_leaders       The log of ZooKeeper: the leaders that its controllers choose, by
+                     which brokers live.
 accept_metadata      The metadata log (`__cluster_metadata`), record by record,
                      against the model's controller.
 accept_offsets       The log of the group coordinator (`__consumer_offsets`), record

@@ -1,8 +1,7 @@
-"""The log of ZooKeeper, controller by controller: who they are, how soon one follows the other, and which
-leaders they choose.
+"""The log of ZooKeeper, controller by controller: who they are, and how soon one follows the other.
 
-What a controller may not have heard yet it is free in. Where the log does not say that a broker could have
-acted, nothing is asked: one that stands still keeps its session until that runs out.
+Where the log does not say that a broker could have acted, nothing is asked: one that stands still keeps its
+session until that runs out. Which leaders controllers choose: `accept_leaders`.
 """
 
 import itertools

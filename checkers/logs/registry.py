@@ -6,6 +6,7 @@ from checkers.engine.check import Check
 from checkers.logs import (
     accept_controllers,
     accept_data,
+    accept_leaders,
     accept_metadata,
     accept_offsets,
     accept_share,
@@ -25,6 +26,7 @@ LOG_CHECKS: Final[dict[str, Check]] = {
     **accept_metadata.CHECKS,
     **accept_znodes.CHECKS,
     **accept_controllers.CHECKS,
+    **accept_leaders.CHECKS,
     **accept_data.CHECKS,
     **accept_transactions.CHECKS,
     **accept_offsets.CHECKS,

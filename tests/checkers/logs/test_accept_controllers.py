@@ -1,5 +1,6 @@
 """Controllers by the log of ZooKeeper: each rule fires at what no controller of Kafka does."""
 
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -28,13 +29,14 @@ UNTOUCHED = (fault(1),)
 """A run in which nothing was done to ZooKeeper."""
 
 
-def judged(rows: Rows, events: tuple[Event, ...] = UNTOUCHED) -> Tally:
-    """What the rules about controllers say."""
-    checks = accept_controllers.CHECKS
-    tally = Tally(ground=LogGround(kinds_of(checks), unclean=False))
+def judged(
+    rows: Rows, events: tuple[Event, ...] = UNTOUCHED, module: ModuleType = accept_controllers
+) -> Tally:
+    """What the rules of a module say of a run with these events."""
+    tally = Tally(ground=LogGround(kinds_of(module.CHECKS), unclean=False))
     evidence = Evidence(tables({"znodes": rows}))
     run = WholeRun(tables={}, known=None, events=events, ask=None, evidence=evidence)  # type: ignore[arg-type]
-    accept_controllers.join(run, tally)
+    module.join(run, tally)
     return tally
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from checkers.engine.check import Tally
-from checkers.logs import accept_controllers, accept_znodes
+from checkers.logs import accept_controllers, accept_leaders, accept_znodes
 from checkers.logs.elections import elections
 from checkers.logs.zookeeper_log import zookeeper_log
 from core.config import run_config
@@ -20,7 +20,7 @@ from tests.checkers.logs.made import of_all, tables
 
 TP = TopicPartition("t", 0)
 TOPIC = "/brokers/topics/t"
-CHECKS = {**accept_znodes.CHECKS, **accept_controllers.CHECKS}
+CHECKS = {**accept_znodes.CHECKS, **accept_controllers.CHECKS, **accept_leaders.CHECKS}
 STATE = f"{TOPIC}/partitions/0/state"
 SETTINGS = "/config/topics/t"
 FIRST, SECOND, THIRD = 10, 20, 30
@@ -144,7 +144,7 @@ def test_a_session_of_no_broker_leaves_the_writer_open() -> None:
 @pytest.mark.parametrize("data", ["{", '{"leader":3}', '{"leader":3,"leader_epoch":2,"controller_epoch":2}'])
 def test_a_state_that_cannot_be_read_leaves_its_partition_open(data: str) -> None:
     rows = put(13, state(13, SECOND, 3, 2, [2, 3], by=2) | {"data": data})(log())
-    assert {doubt.check for doubt in judged(rows).doubts} == {*accept_znodes.CHECKS}
+    assert {doubt.check for doubt in judged(rows).doubts} == {*accept_znodes.CHECKS, *accept_leaders.CHECKS}
     assert elections(Evidence(tables({"znodes": rows})), TP).unknown == "a znode of t-0 cannot be read"
 
 
