@@ -226,6 +226,27 @@ def test_a_copy_that_may_have_been_removed_is_not_lost(
     assert ("eos-loss" in unsure) is not lost
 
 
+@pytest.mark.parametrize(("again_ns", "lost"), [(S // 2, False), (3 * S // 2, True)])
+def test_of_two_records_at_one_offset_the_earlier_one_may_have_had_the_removed_copy(
+    again_ns: int, *, lost: bool
+) -> None:
+    """The input at offset 1 was sent at 1 s, after what was removed; another record is acknowledged there."""
+    built = copied((1, 0, True))
+    built.bounds = [replace(one, start=int(one.tp == 1)) for one in built.bounds]
+    op = Op(process=0, f="send", invoke=again_ns, complete=again_ns + 1)
+    op.mops.append(Send(tp=0, value=value_of(0, 7), offset=1))
+    built.ops.append(op)
+    its = run_config({"seed": 0, "workload": "application", "app": {"input": "x", "output": "y"}})
+    tables, events = built.tables(), [RecordsDeleted(ns=S - 1, fault=0, offsets={"y-0": 1})]
+    tally = check_tables(tables, portable=False, events=events, config=its)
+    assert ("eos-loss" in {one.name for one in tally.findings}) is lost
+    assert ("eos-loss" in undecided(tally)) is not lost
+    slow = anomalies.findings(tables, portable=False, events=events, config=its)
+    assert ("eos-loss" in {str(key[0]) for key in slow}) is lost
+    unsure = anomalies.undecided(tables, portable=False, events=events, config=its)
+    assert ("eos-loss" in unsure) is not lost
+
+
 @pytest.mark.parametrize(
     ("topic", "start", "settings", "found", "deleted_ns"),
     [

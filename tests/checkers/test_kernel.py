@@ -15,6 +15,7 @@ from checkers.api import check_history
 from checkers.checks import CHECKS
 from checkers.checks.compaction import back_again
 from checkers.checks.durability import LostWrite
+from checkers.checks.fencing import ZombieCommit
 from checkers.checks.recovery import ServedTimes
 from checkers.engine import pipeline
 from checkers.engine.components import by_completion
@@ -520,6 +521,31 @@ def test_a_producer_in_its_first_transaction_is_fenced_as_any_other(
     assert {key for key in findings(built.tables()) if key[0] == "zombie-write"} == found
     sealed = check_history(load(write_run(tmp_path / "run", built.tables())))
     assert {one.canonical for one in sealed.findings if one.name == "zombie-write"} == found
+
+
+@pytest.mark.parametrize(
+    ("invoked", "heir"),
+    [
+        ((10, 20), 2),
+        ((20, 10), 3),
+        ((10, 12), 3),  # the later one to begin its first transaction had the id first
+    ],
+)
+def test_a_fenced_commit_names_the_first_that_had_the_id_after_it(
+    invoked: tuple[int, int], heir: int
+) -> None:
+    """Processes 2 and 3 take the id of process 1 over; the transaction of process 2 lasts up to 5, that of
+    3 for 1; then process 1 commits one more."""
+    spans = {1: (1, 2), 2: (invoked[0], invoked[0] + 5), 3: (invoked[1], invoked[1] + 1)}
+    built = Built(tps=["x", "y"], processes={process: Process(txn_id=0) for process in spans})
+    for process, span in [*spans.items(), (1, (40, 41))]:
+        last = span[0] == 40
+        op = Op(process=process, f="txn", invoke=span[0], complete=span[1], txn=True)
+        op.mops = [Send(tp=int(last), value=10 * process + last, offset=0 if last else 2 * process)]
+        built.ops.append(op)
+    tally = check_tables(built.tables(), portable=False)
+    (found,) = (one for one in tally.findings if isinstance(one, ZombieCommit))
+    assert (found.process, found.heir, found.fenced_ns) == (1, heir, spans[heir][1])
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,7 @@ its story. Then one op a line, in order of completion; `#` begins a comment.
                    of x is open (an earlier look, which found others, is put before)
     unrecovered    the cluster did not recover
     stalled 1 2    it did, and clients 1 and 2 stood still
+    moving         the ends of the logs still moved when they were listed
     incomplete     the recording is not whole
     recorded       a recorded history although there is no `end`
     application    a run of an application: the key of an input record is its value mod 16; `application x…`
@@ -75,6 +76,7 @@ from core.config import RunConfig, run_config
 from core.op import Acknowledgement, AssignmentKind, CommitKind, End, Isolation, Outcome, Phase
 from core.producer_state import EXPIRATION
 from history.events import (
+    BoundsListed,
     ClockJumped,
     Event,
     FaultHealed,
@@ -142,6 +144,7 @@ class Story:
     (-1 = not on record)."""
     recovered: bool = True
     stalled: tuple[int, ...] = ()
+    moving: bool = False
     whole: bool = True
 
     @property
@@ -190,6 +193,8 @@ class Story:
         if rows:
             others = (msgspec.structs.replace(row, producer_id=row.producer_id + 90) for row in rows)
             events += [TransactionsOpen(ns=1, rows=(*others,)), TransactionsOpen(ns=2, rows=rows)]
+        if self.moving:
+            events.append(BoundsListed(ns=2, rows=(), stable=False, moving="x-0: end 2"))
         return events if self.whole else [*events, Note(ns=3, text="cut short", incomplete=True)]
 
     def findings(self) -> set[tuple[str | int, ...]]:
@@ -347,6 +352,8 @@ def _line(story: Story, line: str) -> None:
         story.recovered = False
     elif word == "stalled":
         story.recovered, story.stalled = False, tuple(map(int, rest))
+    elif line == "moving":
+        story.moving = True
     elif line == "incomplete":
         story.whole = False
     else:
