@@ -71,7 +71,11 @@ class Lane:
         ]
         return answer.ns - had[-1]
 
-    def let_request(self, within_s: float = MESSAGE_S) -> None:
+    def reached_ns(self) -> int:
+        """When the newest of its requests reached the node; -1: none has."""
+        return max((one.ns for one in self._between.seen(self.number) if one.what == DELIVERED), default=-1)
+
+    def let_request(self, within_s: float = MESSAGE_S) -> Seen:
         """The request that waits, or comes soon, reaches the node.
 
         Raises: NotYet, where none comes; ClusterError."""
@@ -83,6 +87,7 @@ class Lane:
                 raise NotYet(f"{self._what} is not let go")
 
         until(MESSAGE_S, POLL_S, gone)
+        return request
 
     def let_answer(self, within_s: float = MESSAGE_S) -> Seen:
         """The answer that waits, or comes soon, reaches who asked.

@@ -108,6 +108,10 @@ class KafkaReplicas(Place):
         """See `ReplicaPlace`."""
         time.sleep(milliseconds * PACE / 1000)
 
+    def clock_ns(self) -> int:
+        """See `ReplicaPlace`."""
+        return time.monotonic_ns()
+
     def lane(self, api: str, client_id: str, *, to: int = 0, answers: bool) -> Lane:
         """See `ReplicaPlace`. Raises: ClusterError."""
         node = to or self.kafka.nodes[-1]  # the controller, the only one

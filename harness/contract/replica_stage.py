@@ -7,6 +7,7 @@ controller decided.
 
 Time passes really, and `PACE` times slower than the story's; none passes in the story while a step does its
 work. So a fetch that a leader keeps may come back empty though no time has passed: the follower asks again.
+A leader has to ask for an in-sync set without a follower that lags, and not before its lag has run out.
 """
 
 import time
@@ -19,6 +20,7 @@ import msgspec
 
 from harness.brokers.admin.connection import AdminError
 from harness.contract import replicas
+from harness.contract.caught_up import CaughtUp
 from harness.contract.dialect import error_of
 from harness.contract.lanes import MESSAGE_S, POLL_S, Lane
 from harness.contract.replicas import Known, SeenReplica
@@ -130,6 +132,9 @@ class ReplicaPlace(Asked, Protocol):
     def wait(self, milliseconds: int) -> None:
         """This time of the story passes."""
 
+    def clock_ns(self) -> int:
+        """Time by the clock of what lanes have seen."""
+
     def lane(self, api: str, client_id: str, *, to: int = 0, answers: bool) -> Lane:
         """A new one to a broker, or to the controller. Raises: ClusterError."""
 
@@ -200,6 +205,7 @@ class ReplicaStage(PartitionStage):
         self._beating: dict[int, Lane] = {}
         self._asked: dict[int, tuple[float, int]] = {}
         """Follower -> when its newest fetch reached its leader: by a clock, and in the story."""
+        self._caught_up = CaughtUp()
         super().__init__(replicas, settings, spare=spare)
 
     def _begin(self, partitions: Sequence[Sequence[int]], coordinators: Sequence[int]) -> None:
@@ -212,6 +218,7 @@ class ReplicaStage(PartitionStage):
                 if f != n:
                     self._fetching[f, n] = place.lane("fetch", f"broker-{f}-fetcher-0", to=n, answers=True)
             self._altering[f] = place.lane("alter_partition", str(f), answers=True)
+        self._caught_up.led(partitions[0][0], place.clock_ns(), partitions[0])
         place.create(partitions[0], topic_settings(self.settings))
         for n in brokers:
             until(READY_S, POLL_S, partial(self._must_know_as_witness, n))
@@ -319,9 +326,25 @@ class ReplicaStage(PartitionStage):
 
     def fetch(self, follower: int, *, at: int = -1) -> Self:
         """See `PartitionStage`. Raises: NotYet."""
-        self._lane(follower, at).let_request()
+        lane = self._lane(follower, at)
+        lane.let_request()
         self._asked[follower] = time.monotonic(), self.now
+        if at < 0:
+            self._note_fetch(follower, lane)
         return self
+
+    def _note_fetch(self, follower: int, lane: Lane) -> None:
+        """A fetch that shows its leader what the follower has: of the same epoch, where their logs agree."""
+        mine = self._seen(follower)
+        if mine is None or mine.state.leader not in self.nodes:
+            return
+        leader = mine.state.leader
+        theirs = self._seen(leader)
+        if theirs is None or theirs.state.leader_epoch != mine.state.leader_epoch:
+            return
+        own, every = list(mine.log.records()), list(theirs.log.records())
+        if every[: len(own)] == own:
+            self._caught_up.fetched(leader, follower, lane.reached_ns(), mine.log.end, theirs.log.end)
 
     def answer(self, follower: int) -> Self:
         """See `PartitionStage`; and the follower has done what it says when this returns. Raises: NotYet."""
@@ -426,12 +449,24 @@ class ReplicaStage(PartitionStage):
 
     def alter(self, leader: int) -> Self:
         """See `PartitionStage`. Raises: NotYet."""
-        lane = self._altering[leader]
-        lane.let_request(self.settings.replica_lag_ms * PACE * 1.5 / 1000 + MESSAGE_S)
+        lane, before = self._altering[leader], self.state.isr
+        request = lane.let_request(self.settings.replica_lag_ms * PACE * 1.5 / 1000 + MESSAGE_S)
         (*_, answer) = lane.await_answer()
         self.decision = error_of(answer.error or 0)
         self._await_witness()
+        after = self.state
+        out = {*before} - {*after.isr}
+        for follower in sorted(out & {*after.replicas}):  # others end with a reassignment
+            self._must_have_lagged(leader, follower, request.ns)
         return self
+
+    def _must_have_lagged(self, leader: int, follower: int, ns: int) -> None:
+        """Raises: NotYet, where a leader asked at this time to take out a follower whose lag is too short."""
+        lag_ms = (ns - self._caught_up.since(leader, follower)) / 1e6
+        allowed_ms = self.settings.replica_lag_ms * PACE
+        if lag_ms < allowed_ms - TICK_MS:
+            early = f"{lag_ms / 1000:.1f} s after that had everything, not {allowed_ms / 1000:.0f} s"
+            raise NotYet(f"broker {leader} takes {follower} out of the ISR {early}")
 
     def altered(self, leader: int) -> Self:
         """See `PartitionStage`. Raises: NotYet."""
@@ -442,11 +477,20 @@ class ReplicaStage(PartitionStage):
         """See `PartitionStage`. Raises: NotYet."""
         self._await_witness()
         for n in brokers:
-            followed = self._followed(n)
+            before, ns = self._knows(n), self.place.clock_ns()
             until(READY_S, POLL_S, partial(self._tell_one, n))
-            if followed != self._followed(n) and (n, followed) in self._fetching:
-                self._fetching[n, followed].lose()  # with the fetcher, which ended
+            self._follow(n, before, self._knows(n), ns)
         return self
+
+    def _follow(self, n: int, before: Known | None, after: Known | None, ns: int) -> None:
+        """A broker learned, after this time, whom it follows now, or that it leads."""
+        if before is not None and after is not None and before.leader != after.leader:
+            lane = self._fetching.get((n, before.leader))
+            if lane is not None:
+                lane.lose()  # with the fetcher, which ended
+        epoch = (before.leader, before.leader_epoch) if before is not None else ()
+        if after is not None and after.leader == n and epoch != (n, after.leader_epoch):
+            self._caught_up.led(n, ns, after.isr)
 
     def _tell_one(self, n: int) -> None:
         """One answer to a broker's fetch of the metadata log. Raises: NotYet, where more is to come."""
@@ -528,11 +572,13 @@ class ReplicaStage(PartitionStage):
             raise NotOnKafka("a real broker registers again only when its old session has ended")
         for n in nodes:
             self._telling[n].close()
+            ns = self.place.clock_ns()
             self.place.revive(n)
             until(RESTART_S, POLL_S, partial(self._must_know_alive, self.place.witness, [n]))
             self._await_witness()
             until(READY_S, POLL_S, partial(self._must_know_as_witness, n))
             self.nodes[n] = cast("Broker", LeaderBroker(self.place, n))
+            self._follow(n, None, self._knows(n), ns)
             self._hold_metadata(n)
         return self
 

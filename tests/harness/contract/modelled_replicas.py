@@ -14,6 +14,7 @@ from harness.brokers.admin.connection import AdminError
 from harness.contract.lanes import ANSWERED, CAUGHT, DELIVERED, Lane
 from harness.contract.replica_stage import FETCH_WAIT_MS
 from harness.contract.replicas import FUTURE, Known
+from model.broker import TICK_MS
 from model.errors import KafkaError
 from model.protocol.controller_messages import AlterPartition, QuorumFetch
 from model.protocol.messages import (
@@ -165,7 +166,15 @@ class ModelledReplicas:
 
     @alone
     def wait(self, milliseconds: int) -> None:
-        self.inner.wait(milliseconds)
+        """What brokers ask meanwhile is seen when they ask."""
+        for _ in range(milliseconds // TICK_MS):
+            self.inner.wait(TICK_MS)
+            for number in self.rules:
+                self.seen(number)
+
+    @alone
+    def clock_ns(self) -> int:
+        return self.inner.now * NS_OF_MS
 
     # ---- lanes
 

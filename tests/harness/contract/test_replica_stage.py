@@ -15,6 +15,7 @@ from kio.schema.fetch.v12.request import FetchRequest
 from core.op import TopicPartition
 from core.wire import Seen, WireRule
 from harness.contract import lanes, replica_stage, replicas, scenarios
+from harness.contract.caught_up import NEVER, CaughtUp
 from harness.contract.lanes import Lane
 from harness.contract.replica_stage import LeaderBroker, ReplicaStage, broker_settings
 from harness.contract.scenarios import SCENARIOS, ScenarioComparison, play
@@ -145,6 +146,42 @@ def test_how_long_a_leader_keeps_a_fetch_is_compared(
     found = [play(SCENARIOS[name], KAFKA, places.real(bug), ScenarioComparison()) for name in played]
     assert any(found) is bool(bug)
     assert all("fetch of 2" in one.real for one in found if one is not None and "step" not in one.real)
+
+
+@pytest.mark.parametrize("lag_ms", [1500, 3000])
+@pytest.mark.parametrize("name", ["isr-shrink-failure", "remote-leo", "caught-up-outside-isr"])
+def test_a_leader_that_takes_a_follower_out_before_its_lag_ran_out_is_a_difference(
+    name: str, lag_ms: int, places: Places
+) -> None:
+    """In the last one broker 3 has fetched nothing at all."""
+
+    def impatient(stage: ClusterStage) -> ClusterStage:
+        assert isinstance(stage, PartitionStage)
+        place = ModelledReplicas(stage.again(replace(stage.settings, replica_lag_ms=lag_ms)))
+        places.made.append(place)
+        return ReplicaStage(place, stage.replicas, stage.settings)
+
+    difference = play(SCENARIOS[name], KAFKA, impatient, ScenarioComparison())
+    assert (difference is None) is (lag_ms == 3000)
+    assert difference is None or "takes 3 out of the ISR" in difference.real["step"]
+
+
+def test_a_follower_has_everything_as_its_leader_counts_it() -> None:
+    known = CaughtUp()
+    known.led(1, 5, (1, 2))
+    assert (known.since(1, 2), known.since(1, 3)) == (5, NEVER)
+    known.fetched(1, 2, 10, 0, 4)
+    known.fetched(1, 2, 20, 3, 8)
+    assert known.since(1, 2) == 5  # each time not what there was at its fetch before
+    known.fetched(1, 2, 30, 8, 12)
+    assert known.since(1, 2) == 20  # then it had what there was
+    known.fetched(1, 2, 40, 12, 12)
+    assert known.since(1, 2) == 40
+    known.led(1, 50, (1, 2, 3))
+    assert known.since(1, 2) == 50
+    known.led(3, 60, (2, 3))
+    known.fetched(3, 2, 70, 1, 1)
+    assert known.since(1, 2) == 50
 
 
 def test_a_fetch_whose_time_ran_out_in_reality_alone_is_no_difference(
