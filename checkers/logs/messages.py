@@ -17,6 +17,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec.structs import replace
 
 from checkers.engine.check import Tally, WholeRun
 from checkers.engine.findings import NOWHERE, Found, LogFinding
@@ -353,7 +354,7 @@ class _Messages:
         last = np.array([one[1] for one in some], np.int64)
         explained = np.zeros(len(some), np.bool_)
         led = False
-        for ms, state in lineage.states:
+        for ms, state in _waited_for(lineage):
             if state.leader != leader:
                 continue
             led = True
@@ -486,7 +487,7 @@ class _Messages:
 
     def _states(self, tp: TopicPartition, until_ms: int) -> Iterator[PartitionState]:
         """The states of a partition that began by a time."""
-        return (state for ms, state in self._lineage(tp).states if ms <= until_ms + self.apart_ms)
+        return (state for ms, state in _waited_for(self._lineage(tp)) if ms <= until_ms + self.apart_ms)
 
     def _tp(self, row: TableRow) -> TopicPartition | None:
         name = row["topic"] or self.names.get(row["topic_id"])
@@ -530,6 +531,15 @@ class _Messages:
                 ms=row["ms"],
             )
         )
+
+
+def _waited_for(lineage: Elections) -> Iterator[tuple[int, PartitionState]]:
+    """A partition's states with those in-sync replicas that a leader waits for. With ZooKeeper a reassignment
+    tells the leader who is taken off before that one has left the in-sync set; from then on the leader knows
+    nothing of it, and counts without it (Partition.updateAssignmentAndIsr, maybeIncrementLeaderHW)."""
+    for ms, state in lineage.states:
+        leaving = state.removing if lineage.by_zookeeper else ()
+        yield ms, replace(state, isr=tuple(node for node in state.isr if node not in leaving))
 
 
 def _whom(client: int) -> str:

@@ -14,6 +14,7 @@ import pytest
 
 from checkers.engine.check import Tally
 from checkers.engine.findings import NOWHERE
+from checkers.logs.elections import Elections
 from checkers.logs.messages import (
     CHECKS,
     CLOCK_NS,
@@ -23,6 +24,7 @@ from checkers.logs.messages import (
     MARKERS_COMMITTED,
     MARKERS_LOGGED,
     REPLICATED,
+    _waited_for,
 )
 from core.cluster import TRANSACTION_TOPIC as TOPIC
 from core.config import run_config
@@ -42,6 +44,7 @@ from history.evidence import (
     schema,
 )
 from history.reader import History, load
+from model.protocol.messages import PartitionState
 from tests.checkers.logs.made import of_all
 
 Tables = dict[str, pa.Table]
@@ -179,6 +182,20 @@ def test_fetches_name_topics_by_ids_that_a_log_has(case: Case, known: bool) -> N
     found = case.judged(by_id)
     assert not found.in_logs
     assert {doubt.check for doubt in found.doubts} == (set() if known else {REPLICATED})
+
+
+@pytest.mark.parametrize("by_zookeeper", [True, False])
+def test_with_zookeeper_a_leader_waits_for_no_replica_that_is_taken_off(by_zookeeper: bool) -> None:
+    """Else it leaves replicas and in-sync set at once."""
+    states = [
+        (1, PartitionState((1, 2, 3), (3, 1, 2), 3)),
+        (2, PartitionState((3, 2, 1), (3, 1, 2), 3, removing=(1,))),
+    ]
+    found = _waited_for(Elections(states=states, by_zookeeper=by_zookeeper))
+    assert [(ms, state.isr) for ms, state in found] == [
+        (1, (3, 1, 2)),
+        (2, (3, 2) if by_zookeeper else (3, 1, 2)),
+    ]
 
 
 def up_to(tables: Tables, node: int, topic: str, partition: int, offset: int) -> None:
