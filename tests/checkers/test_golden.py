@@ -11,12 +11,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from checkers.engine.findings import What
 from checkers.recordings.portable_tables import PortableTables, cases
 from core.keys import EACH
 from core.op import Isolation, Phase
+from history.tables import TABLES
 from tests.checkers.found import check_tables, findings
 from tests.checkers.undecided import undecided
 from tests.histories.built import Bound, Commit, Delivery, Foreign, Mop, Op, Read, Said, Send
@@ -80,6 +82,23 @@ def test_a_key_that_came_back_is_shown_with_the_record_that_was_deleted() -> Non
     tally = check_tables(story.tables(), portable=story.portable, config=story.config)
     (found,) = (one for one in tally.findings if one.name == "resurrected-key")
     assert [(shown.what, shown.offset) for shown in found.records] == [(What.SEND, 2), (What.READ, 0)]
+
+
+@pytest.mark.parametrize(("given_ns", "process", "op"), [((1, 5), 2, 1), ((5, 1), 1, 2)])
+def test_a_hanging_transaction_is_the_last_one_of_the_last_process_with_its_id(
+    given_ns: tuple[int, int], process: int, op: int
+) -> None:
+    """Processes 1 and 2 have both had the producer id 7; 1 sends in two transactions."""
+    sends = "p1 txn x:1@0\np2? txn x:2@2\np1? txn x:3@3"
+    (story,) = stories(f"== case\n{sends}\nend x rc 2\nend x ru 4\nopen x 7 2\np9 final x[1@0]")
+    own = [
+        {"process": n, "producer_id": 7, "producer_epoch": 0, "epoch_cnt": 1, "ns": ns}
+        for n, ns in enumerate(given_ns, 1)
+    ]
+    tables = story.tables() | {"producers": pa.Table.from_pylist(own, schema=TABLES["producers"])}
+    tally = check_tables(tables, portable=False, events=story.events(), config=story.config)
+    (found,) = (one for one in tally.findings if one.name == "hanging-txn")
+    assert (found.process, found.ops) == (process, (op,))
 
 
 OF_EVENTS = ("node-died", *anomalies.LETTERS)
