@@ -195,6 +195,20 @@ PRESETS: dict[str, NamedSettings] = {
         "client_settings": {"producer.queue.buffering.max.messages": "4", "producer.linger.ms": "50"},
         "require": GIVEN_UP,
     },
+    # Consumers get 1000 bytes of a partition at a time, and 2000 in all, or one batch where that is more:
+    # a poll has a part of the records, also while members of the group change. (librdkafka refuses a fetch of
+    # less than its greatest message.)
+    "small-fetches": {
+        "workload": "queue",
+        "nemesis": "kill:one@leader,client:crash@member",
+        "consumers": 6,
+        "rate": 60,
+        "client_settings": {
+            "consumer.fetch.message.max.bytes": "1000",
+            "consumer.fetch.max.bytes": "2000",
+            "consumer.message.max.bytes": "1000",
+        },
+    },
     # Transactions over up to 60 partitions, and as many of the coordinators' log as Kafka has by default.
     "wide": {
         "workload": "transactions",

@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,8 +14,9 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from core.client_settings import SessionSpec, properties_of_consumer, properties_of_producer
 from core.cluster import CLUSTER_ID
 from core.errors import ConfigError, WrongCluster
-from core.op import AssignmentKind, Isolation, TopicPartition
+from core.op import AssignmentKind, Isolation, TopicPartition, value_of
 from core.payload import encode
+from core.presets import PRESETS
 from core.runtime import run_blocking
 from core.session import (
     Acked,
@@ -36,6 +38,8 @@ from harness.clients.librdkafka.consumer import generation_of
 from harness.clients.librdkafka.producer import SessionProducer, _Reports
 from harness.clients.librdkafka.session import KafkaSession, connect
 from harness.clients.librdkafka.settings import LIBRDKAFKA
+from tests.histories.built import Assign, Built, Op, Process, Read, Send, final_reads
+from tests.histories.folders import check_run, write_run
 
 PATIENCE_S = 60.0
 LATE_S = 20.0
@@ -269,6 +273,47 @@ def test_a_poll_of_nothing_lasts_as_long_as_it_was_asked_to(
     begin = time.monotonic()
     assert run_blocking(session.poll(10, 300)) == []
     assert 0.25 <= time.monotonic() - begin < LATE_S
+
+
+def parts(session: Session, count: int) -> list[list[Fetched]]:
+    """What the polls returned that had some of so many records."""
+    until = time.monotonic() + PATIENCE_S
+    found: list[list[Fetched]] = []
+    while sum(map(len, found)) < count and time.monotonic() < until:
+        found += [some] if (some := run_blocking(session.poll(500, 100))) else []
+    return found
+
+
+def of_polls(polls: list[list[int]], count: int) -> Built:
+    """A run in which a consumer got these offsets of a partition, poll by poll, of so many records."""
+    built = Built(tps=["x"], processes={1: Process(), 2: Process(slot=1, acks=-2)})
+    sent = [Send(tp=0, value=value_of(1, n), offset=n) for n in range(count)]
+    built.ops.append(Op(process=1, f="send", invoke=1, complete=2, mops=[*sent]))
+    given = Assign(tp=0, kind=AssignmentKind.MANUAL)
+    built.ops.append(Op(process=2, f="assign", invoke=3, complete=4, mops=[given]))
+    for number, offsets in enumerate(polls, start=3):
+        reads = [Read(tp=0, offset=at, value=value_of(1, at)) for at in offsets]
+        built.ops.append(Op(process=2, f="poll", invoke=2 * number, complete=2 * number + 1, mops=[*reads]))
+    return final_reads(built, {0: [(n, value_of(1, n)) for n in range(count)]}, end=count)
+
+
+def test_a_consumer_of_the_preset_gets_its_records_in_parts_and_one_left_out_is_found(
+    bootstrap: str, opened: Connect, topic: str, tmp_path: Path
+) -> None:
+    count, tp = 600, TopicPartition(topic, 0)
+    small = {"producer.batch.num.messages": "4", "producer.linger.ms": "0"}
+    sent = [Record(tp, n, encode("run", tp, n, 100)) for n in range(count)]
+    assert len(run_blocking(opened(bootstrap, acks=-1, settings=small).send(sent))) == count
+    settings = PRESETS["small-fetches"]["client_settings"]
+    session = opened(bootstrap, isolation=Isolation.READ_UNCOMMITTED, settings=settings)
+    run_blocking(session.assign({tp: -2}))
+    polls = [[each.offset for each in some] for some in parts(session, count)]
+    assert [offset for some in polls for offset in some] == [*range(count)]
+    assert len(polls) > 2
+    whole = check_run(write_run(tmp_path / "whole", of_polls(polls, count).tables()))
+    assert not any(one.disallowed for one in whole.anomalies.values())
+    lacking = check_run(write_run(tmp_path / "lacking", of_polls([polls[0], *polls[2:]], count).tables()))
+    assert {name for name, one in lacking.anomalies.items() if one.disallowed} == {"poll-skip"}
 
 
 def test_a_poll_returns_no_more_than_asked_for_and_loses_nothing(
