@@ -165,6 +165,15 @@ def test_what_a_preset_sets_wins_over_the_common_settings() -> None:
     assert (plain.duration_s, plain.abort_share) == (20, 0.5)
 
 
+def test_each_codec_is_in_a_topology_of_the_usual_matrix() -> None:
+    matrix, name = load(None), "producer.compression.type"
+    codecs = [some["client_settings"].get(name) for some in matrix.topologies if "client_settings" in some]
+    assert sorted(filter(None, codecs)) == ["gzip", "lz4", "snappy", "zstd"]
+    for topology in matrix.topologies:
+        placed = matrix.placed("safe", topology)
+        assert placed.get("client_settings") == topology.get("client_settings")
+
+
 def test_what_a_preset_and_a_session_require_a_run_has_to_show() -> None:
     matrix = parse(SMALL, "m.toml").requiring("recovery<=10s")
     assert matrix.settings_for("no-retries")["require"] == f"recovery<=10s,{PRESETS['no-retries']['require']}"
