@@ -244,6 +244,20 @@ PRESETS: dict[str, NamedSettings] = {
     "sink-optimistic-lock": SINK_CURED | {"sink": "optimistic-lock"},
     # All brokers lose power at once, and each record was flushed before it was acknowledged: nothing is lost.
     "flush-each": {"nemesis": "power:all", "broker_settings": {"log.flush.interval.messages": "1"}},
+    # All brokers lose power at once. They look twice a second for logs whose last flush is a second ago:
+    # what was acknowledged 12 s before is kept (docs/checks.md, "What is flushed"). So long before a loss no
+    # other fault may have been in force, or a replica may have come back too late to have flushed it. Brokers
+    # look from their start on; by default, from 30 s after it.
+    "flush-timed": {
+        "nemesis": "power:all",
+        "duration_s": 180.0,
+        "calm_s": 40.0,
+        "broker_settings": {
+            "log.flush.interval.ms": "1000",
+            "log.flush.scheduler.interval.ms": "500",
+            "log.initial.task.delay.ms": "0",
+        },
+    },
     # Control. All brokers lose power at once, and flushing is left to the operating system, as by default:
     # replication keeps nothing.
     "power-all": {"nemesis": "power:all", "expect": ("lost-write",)},

@@ -45,6 +45,7 @@ from history.events import (
     TransactionsOpen,
 )
 from nemesis.registry import NEMESES
+from nemesis.schedule import plan
 from tests.checkers.found import check_tables
 from tests.histories.built import Assign, Bound, Built, Commit, Op, Process, Read, Send, final_reads
 from tests.histories.fault_events import begun, both
@@ -472,6 +473,39 @@ def test_a_flusher_limits_what_a_loss_of_power_may_take() -> None:
         )
         assert EXCUSES[int(code[0])] == excuse
     assert of_x([START]).flushed_ns == FOREVER
+
+
+TIMED = run_config({"seed": 0, "preset": "flush-timed"})
+
+
+def test_a_loss_of_power_takes_what_the_flusher_of_the_preset_may_not_have_had(tmp_path: Path) -> None:
+    """Sends of `lost` are acknowledged at 50 s."""
+    given = {"broker_settings": TIMED.broker_settings}
+    assert of_x([START], **given).flushed_ns == 12 * S
+    for begin, forbidden in ((61, 0), (63, 3)):
+        run = write_run(
+            tmp_path / str(begin),
+            lost(2, 3, 4).tables(),
+            settings=given,
+            events=[STARTED, START, *power(begin, 1, 2, 3), RECOVERED],
+        )
+        loss = check_run(run).anomalies["lost-write"]
+        assert (loss.count, loss.disallowed) == (3, forbidden)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize(("calm_s", "young"), [(TIMED.calm_s, False), (4.0, True)])
+def test_no_fault_of_the_preset_makes_the_next_one_young(seed: int, calm_s: float, *, young: bool) -> None:
+    """Of its losses of power, none may take older records than the first one. Brokers take 15 s to start."""
+    steps = plan(TIMED.nemesis, TIMED.model_copy(update={"seed": seed, "calm_s": calm_s}))
+    assert len(steps) >= 3
+    faults: list[Event] = []
+    for step in steps:
+        healed = step.at_s + NEMESES["power"].kinds["all"].apply_s + step.hold_s + 15
+        faults += fault(step.name, step.at_s, 1, 2, 3, number=step.fault, until=healed)
+    windows = of_x([START, *faults], broker_settings=TIMED.broker_settings)
+    assert len([*windows.power]) == len(steps)
+    assert bool(windows.power.young) is young
 
 
 @pytest.mark.parametrize(

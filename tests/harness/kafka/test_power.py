@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from core.config import RunConfig
+from core.config import RunConfig, run_config
 from core.errors import ClusterError, LogsKept
 from harness.containers.nodes import NodeContainer
 from harness.evidence import segments
@@ -163,6 +163,10 @@ def test_what_a_flusher_has_taken_stays(node: Path) -> None:
     config = RunConfig(seed=0, broker_settings=brokers)
     assert cuts(node, None, config, NOW_MS) == []
     middle = len(times) // 2
+    preset = run_config({"seed": 0, "preset": "flush-timed"})
+    for late_ms, kept in ((1000, False), (1001, True)):
+        cut = {one.path for one in cuts(node, None, preset, int(times[-1]) + late_ms)}
+        assert (longest not in cut) is kept
     sizes = {one.path: one.size for one in cuts(node, None, config, int(times[middle]) + 2001)}
     assert sizes.get(longest, segment.positions[-1]) > segment.positions[middle]
     sizes = {one.path: one.size for one in cuts(node, None, config, int(times.min()) + 2000)}
