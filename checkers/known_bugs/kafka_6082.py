@@ -6,6 +6,7 @@ from checkers.engine.findings import LogFinding
 from checkers.known_bugs.bug import KnownBug
 from checkers.known_bugs.labelled_run import LabelledRun
 from checkers.logs.accept_controllers import CONTROLLER
+from checkers.logs.accept_notices import READ
 from checkers.logs.accept_znodes import WRITER
 from checkers.logs.classes import VIOLATION
 from checkers.logs.zookeeper_log import zookeeper_log
@@ -14,7 +15,7 @@ from checkers.logs.zookeeper_log import zookeeper_log
 def _by_former_controller(run: LabelledRun, finding: LogFinding) -> bool:
     """The broker had been controller, and what controllers write names no epoch that fences them."""
     log = run.evidence.once(zookeeper_log)
-    if log is None or log.fenced or finding.check not in (CONTROLLER, WRITER):
+    if log is None or log.fenced or finding.check not in (CONTROLLER, WRITER, READ):
         return False
     return any(one.broker in finding.nodes and one.since_ms <= finding.ms for one in log.controllers)
 

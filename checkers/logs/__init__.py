@@ -8,6 +8,8 @@ accept_leaders       The log of ZooKeeper: the leaders that its controllers choo
                      which brokers live.
 accept_metadata      The metadata log (`__cluster_metadata`), record by record,
                      against the model's controller.
+accept_notices       The log of ZooKeeper: leaders change in-sync replicas themselves,
+                     and give notice of it to the controller.
 accept_offsets       The log of the group coordinator (`__consumer_offsets`), record
                      by record, against what it may write.
 accept_share         The log of the share coordinators

@@ -1,12 +1,11 @@
 """The log of ZooKeeper, change by change: what Kafka's controller and leaders may write there.
 
 ZooKeeper orders the changes, and refuses one whose version is not the znode's. What is judged is what Kafka
-makes of that: a partition's states one after the other, whose session wrote each of them, and whether leaders
-gave notice of changed in-sync replicas. Of controllers: `accept_controllers`.
+makes of that: a partition's states one after the other, and whose session wrote each of them. Further rules:
+`accept_controllers`, `accept_leaders`, `accept_notices`.
 """
 
 import itertools
-from collections.abc import Sequence
 from typing import Final
 
 from checkers.engine.check import Tally, WholeRun
@@ -24,11 +23,6 @@ EPOCH: Final = "znode-leader-epoch-rises"
 IN_SYNC: Final = "znode-in-sync-set"
 UNCLEAN_ELECTION: Final = "znode-unclean-election"
 WRITER: Final = "znode-writer"
-NOTICE: Final = "in-sync-change-noticed"
-NOTICE_MS: Final = 62_500
-"""A leader looks each 2.5 s, and gives notice after 5 s without a change, or 60 s after its last one."""
-SLACK_MS: Final = 15_000
-"""A broker may stand still meanwhile, as long as its session lasts."""
 RULES: Final = {
     EPOCH: Rule(
         "The leader epoch in a partition's znode rises with every change of its leader, and never falls; nor"
@@ -47,11 +41,6 @@ RULES: Final = {
     WRITER: Rule(
         "A partition's znode is written by the session of the controller, or of the partition's leader.",
         "KAFKA-6082; KafkaZkClient.updateLeaderAndIsr, Partition.shrinkIsr",
-    ),
-    NOTICE: Rule(
-        "A leader that changes the in-sync replicas in a partition's znode gives notice of it in"
-        f" /isr_change_notification within {NOTICE_MS / 1000:g} s, while its session lasts.",
-        "KAFKA-1367; ReplicaManager.maybePropagateIsrChanges",
     ),
 }
 
@@ -73,7 +62,6 @@ def join(run: WholeRun, result: Tally) -> None:
             _sound(tp, one, known, log, result)
             if one.own:
                 _written_by(tp, one, log, result)
-        _noticed(tp, states, log, result)
 
 
 CHECKS: Final = checks_of(RULES, ring=1, join=join)
@@ -124,26 +112,6 @@ def _written_by(tp: TopicPartition, one: StateZnode, log: ZooKeeperLog, result: 
     elif broker != one.state.leader and not log.may_control(one.session, one.zxid):
         why = f"{partition_state.described(one.state)}, by broker {broker}, which was not the controller"
         _refuse(WRITER, tp, one, why, log, result)
-
-
-def _noticed(tp: TopicPartition, states: Sequence[StateZnode], log: ZooKeeperLog, result: Tally) -> None:
-    """Leaders that changed the in-sync replicas themselves, which keeps the leader epoch (before KIP-497)."""
-    for before, after in itertools.pairwise(states):
-        same = before.state.leader_epoch == after.state.leader_epoch
-        by_leader = log.broker_of(after.session) == after.state.leader and not log.may_control(
-            after.session, after.zxid
-        )
-        if not (after.own and same and by_leader) or set(before.state.isr) == set(after.state.isr):
-            continue
-        late = after.ms + NOTICE_MS + SLACK_MS
-        if log.end_ms < late or not log.lasts(after.session, late):
-            continue
-        result.asked[NOTICE] += 1
-        notices = (one for one in log.notices if one.session == after.session and tp in one.tps)
-        if not any(after.zxid < one.zxid and one.ms <= late for one in notices):
-            _refuse(
-                NOTICE, tp, after, f"{partition_state.described(after.state)}, and no notice", log, result
-            )
 
 
 def _refuse(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from checkers.engine.check import Tally
-from checkers.logs import accept_controllers, accept_leaders, accept_znodes
+from checkers.logs import accept_controllers, accept_leaders, accept_notices, accept_znodes
 from checkers.logs.elections import elections
 from checkers.logs.zookeeper_log import zookeeper_log
 from core.config import run_config
@@ -20,7 +20,12 @@ from tests.checkers.logs.made import of_all, tables
 
 TP = TopicPartition("t", 0)
 TOPIC = "/brokers/topics/t"
-CHECKS = {**accept_znodes.CHECKS, **accept_controllers.CHECKS, **accept_leaders.CHECKS}
+CHECKS = {
+    **accept_znodes.CHECKS,
+    **accept_controllers.CHECKS,
+    **accept_leaders.CHECKS,
+    **accept_notices.CHECKS,
+}
 STATE = f"{TOPIC}/partitions/0/state"
 SETTINGS = "/config/topics/t"
 FIRST, SECOND, THIRD = 10, 20, 30
@@ -66,10 +71,10 @@ def log() -> Rows:
         change(12, SECOND, "set", TOPIC, {"version": 1, "partitions": {"0": [3, 2, 1]}}),
         state(13, SECOND, 3, 2, [2, 3], by=2),
         state(14, THIRD, 3, 2, [3], by=2),
-        change(15, THIRD, "create", f"{isr}0", notice),
-        state(16, THIRD, 3, 2, [3, 1], by=2),
-        change(17, THIRD, "create", f"{isr}1", notice, ms=22_000),
-        *(change(18, SECOND, "delete", f"{isr}{n}", None, ms=23_000) for n in range(2)),
+        change(15, THIRD, "create", f"{isr}0", notice, ms=20_000),
+        state(16, THIRD, 3, 2, [3, 1], by=2, ms=21_000),
+        change(17, THIRD, "create", f"{isr}1", notice, ms=27_000),
+        *(change(18, SECOND, "delete", f"{isr}{n}", None, ms=28_000) for n in range(2)),
         change(200, SECOND, "create", "/admin/delete_topics/other"),
     ]
 
@@ -112,7 +117,6 @@ def without(*zxids: int) -> Callable[[Rows], Rows]:
         (put(16, state(16, SECOND, 2, 3, [2], by=2)), "znode-unclean-election"),  # 2 was out of sync
         (put(13, state(13, FIRST + 1, 3, 2, [2, 3], by=2)), "znode-writer"),  # neither controller nor leader
         (put(11, state(11, FIRST, 2, 1, [2, 3], by=2)), "znode-writer"),  # a former controller
-        (without(15, 16, 17), "in-sync-change-noticed"),
     ],
 )
 def test_each_rule_refuses_what_breaks_it_alone(wrong: Callable[[Rows], Rows], rule: str) -> None:
@@ -144,7 +148,9 @@ def test_a_session_of_no_broker_leaves_the_writer_open() -> None:
 @pytest.mark.parametrize("data", ["{", '{"leader":3}', '{"leader":3,"leader_epoch":2,"controller_epoch":2}'])
 def test_a_state_that_cannot_be_read_leaves_its_partition_open(data: str) -> None:
     rows = put(13, state(13, SECOND, 3, 2, [2, 3], by=2) | {"data": data})(log())
-    assert {doubt.check for doubt in judged(rows).doubts} == {*accept_znodes.CHECKS, *accept_leaders.CHECKS}
+    about_notices = {accept_notices.NOTICE, accept_notices.HELD_BACK}
+    expected = {*accept_znodes.CHECKS, *accept_leaders.CHECKS, *about_notices}
+    assert {doubt.check for doubt in judged(rows).doubts} == expected
     assert elections(Evidence(tables({"znodes": rows})), TP).unknown == "a znode of t-0 cannot be read"
 
 
