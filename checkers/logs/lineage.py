@@ -39,8 +39,9 @@ NAMESAKES: Final = "several topics had this name, one after the other"
 
 RULES: Final = {
     EPOCHS_GIVEN: Rule(
-        "Each leader epoch in a partition's log was given to a leader by the metadata log.",
-        "KIP-101, KIP-500; PartitionRegistration.merge",
+        "Each leader epoch in a partition's log was given to a leader by the metadata log, or by that of"
+        " ZooKeeper.",
+        "KIP-101, KIP-500; PartitionRegistration.merge, PartitionStateMachine",
     ),
     COMMITTED_KEPT: Rule(
         "What lay below a replica's high watermark when its broker died is in the leader's log at the end,"

@@ -3,16 +3,25 @@
 from collections.abc import Mapping
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+from checkers.engine.check import Tally, WholeRun
+from checkers.engine.findings import LogGround
+from checkers.engine.pipeline import kinds_of
+from checkers.logs import placement
 from core.config import run_config
 from harness.explore.profile import BASE
 from harness.explore.trial import checked
 from harness.modelled.shared.metadata_log import _Translation
 from harness.modelled.virtual.run import simulate
+from history.evidence import Evidence
 from model.kraft import quorum_controller
 from model.metadata.striped_replica_placer import UsableBroker, place, usable
+from tests.checkers.logs.made import tables
+from tests.checkers.logs.test_accept_znodes import change
 
+Replicas = list[tuple[int, ...]]
 RACKS = {1: "a", 2: "a", 3: "b"}
 
 
@@ -94,3 +103,44 @@ def test_brokers_are_shuffled_after_as_many_partitions_as_there_are_brokers() ->
     assert made[:3] == ((1,), (2,), (3,))
     assert sorted(made[3:]) == [(1,), (2,), (3,)]
     assert made[3:] != made[:3]
+
+
+# ---- with ZooKeeper
+
+
+GROWS: Replicas = [(1, 2), (2, 3), (3, 1), (1, 3), (2, 1), (3, 2)]
+"""On three brokers: each is first in turn, and the second is one further away in each round."""
+
+
+def in_turn(replicas: Replicas, topic: str = "t") -> tuple[dict[str, int], int]:
+    """What placed-in-turn refuses of a topic that three brokers have, and how often it was asked."""
+    brokers = [
+        change(n + 1, n, "create", f"/brokers/ids/{n}", {}, owner=n) | {"ms": 1000 * n} for n in (1, 2, 3)
+    ]
+    placed = {"partitions": {str(number): list(nodes) for number, nodes in enumerate(replicas)}}
+    made = change(50, 1, "create", f"/brokers/topics/{topic}", placed, ms=50_000)
+    evidence = Evidence(tables({"znodes": [change(1, 1, "create", "/brokers"), *brokers, made]}))
+    tally = Tally(ground=LogGround(kinds_of(placement.CHECKS)))
+    own = {"tps": pa.table({"topic": ["t"]})}
+    run = WholeRun(tables=own, known=None, events=(), ask=None, evidence=evidence)  # type: ignore[arg-type]
+    placement.join(run, tally)
+    return dict(+tally.refused), tally.asked["placed-in-turn"]
+
+
+@pytest.mark.parametrize(
+    ("replicas", "refusals"),
+    [
+        (GROWS, 0),
+        ([GROWS[0]] * 6, 1),  # the same brokers each time
+        (GROWS[:3] * 2, 1),  # the shift does not grow
+        ([*GROWS[:5], (1, 2)], 1),  # one is out of turn
+        ([tuple(4 - node for node in nodes) for nodes in GROWS], 0),  # the brokers in another order
+        (GROWS[:3], 0),
+    ],
+)
+def test_a_topic_of_the_zookeeper_era_is_placed_in_turn(replicas: Replicas, refusals: int) -> None:
+    assert in_turn(replicas) == ({"placed-in-turn": 1} if refusals else {}, len(replicas))
+
+
+def test_a_topic_of_others_may_have_replicas_that_a_client_chose() -> None:
+    assert in_turn([GROWS[0]] * 6, topic="other") == ({}, 0)
