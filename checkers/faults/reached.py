@@ -13,10 +13,12 @@ import numpy as np
 
 from checkers.faults.hits import FaultInForce, OpsUnderWay, stages_of
 from checkers.logs.answers import FENCING
+from checkers.logs.orders import refused_at
 from checkers.windows import RECREATES
 from core.op import AssignmentKind, Phase
 from history.columns import Array, columns
 from history.events import PhaseStarted, RecordsDeleted
+from history.evidence import Evidence
 from history.reader import History
 from history.tables import OPEN
 from history.verdict import FaultHits
@@ -29,9 +31,10 @@ REBALANCES: Final = (AssignmentKind.ASSIGNED, AssignmentKind.REVOKED, Assignment
 
 @dataclass(frozen=True)
 class ClientFates:
-    """What clients of a run went through, and when."""
+    """What clients of a run went through, and when; and what captured messages show beside that."""
 
     history: History
+    evidence: Evidence
 
     @cached_property
     def fenced(self) -> Array:
@@ -44,6 +47,11 @@ class ClientFates:
     def given_up(self) -> Array:
         """When ops with records failed or ended in doubt."""
         return OpsUnderWay(self.history).given_up()
+
+    @cached_property
+    def orders_refused(self) -> Array:
+        """When a broker refused an order of a former controller."""
+        return np.array(refused_at(self.evidence), np.int64)
 
     @cached_property
     def rebalanced(self) -> Array:
@@ -150,11 +158,15 @@ FACTS: Final[Mapping[str, Fact]] = {
                    lambda one: one.within(one.clients.fenced), lambda clients: len(clients.fenced)),
     "rebalanced": Fact("a consumer group gave or took partitions",
                        lambda one: one.within(one.clients.rebalanced)),
+    "order-refused": Fact("a broker refused an order of a former controller, as captured messages show (with"
+                          " ZooKeeper)",
+                          lambda one: one.within(one.clients.orders_refused),
+                          lambda clients: len(clients.orders_refused)),
     "records-deleted": Fact("it had records deleted from logs", _deleted),
     "voter-removed": Fact("it had a voter removed from the metadata quorum",
                           lambda one: one.stage.fault.name.startswith("quorum:remove")),
 }  # fmt: skip
-"""What a run can reach, by name. `fenced` and `given-up` need no fault."""
+"""What a run can reach, by name. `fenced`, `given-up` and `order-refused` need no fault."""
 
 
 def wanted(name: str) -> list[str]:
@@ -166,9 +178,9 @@ def wanted(name: str) -> list[str]:
     return list(found.reaches) if found is not None else []
 
 
-def reached(history: History, hits: Mapping[int, FaultHits]) -> dict[int, list[str]]:
+def reached(history: History, hits: Mapping[int, FaultHits], evidence: Evidence) -> dict[int, list[str]]:
     """The facts that each fault reached, by its number."""
-    clients = ClientFates(history)
+    clients = ClientFates(history, evidence)
     found = {}
     for stage in stages_of(history.events):
         number = stage.fault.fault
@@ -177,7 +189,7 @@ def reached(history: History, hits: Mapping[int, FaultHits]) -> dict[int, list[s
     return found
 
 
-def reached_by_run(history: History, of_faults: Iterable[Iterable[str]]) -> list[str]:
+def reached_by_run(history: History, of_faults: Iterable[Iterable[str]], evidence: Evidence) -> list[str]:
     """The facts that a fault, or the run as a whole, reached."""
-    clients, some = ClientFates(history), {name for names in of_faults for name in names}
+    clients, some = ClientFates(history, evidence), {name for names in of_faults for name in names}
     return [name for name, fact in FACTS.items() if name in some or fact.at_all(clients)]

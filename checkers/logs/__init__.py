@@ -44,6 +44,8 @@ messages             Ring 4: what brokers say to each other and to clients, when
                      they say it.
 metadata_rows        Rows of the metadata log as the records that the model's acceptor
                      takes.
+orders               Ring 4: what a controller of the time of ZooKeeper tells brokers,
+                     and what they answer, with the log of ZooKeeper.
 placement            Where the replicas of new partitions were placed, against the
                      placers of the model: KRaft's, and the one of the time of ZooKeeper.
 power_losses         Losses of power by the metadata log: since when a replica was

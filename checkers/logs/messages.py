@@ -138,7 +138,7 @@ class _Messages:
         self.frames = evidence.table("frames")
         self.apart_ms = seen_apart_ms(self.frames)
         self.names = _topic_names(evidence)
-        self.parts = _joined(self.frames, evidence.table("frame_parts"))
+        self.parts = joined(self.frames, evidence.table("frame_parts"))
         by_id = self.parts.filter(pc.is_null(self.parts["topic"]))["topic_id"].unique().to_pylist()
         self.unnamed = {*by_id} - {None, *self.names}
         self.gaps = evidence.table("gaps").to_pylist()
@@ -555,8 +555,8 @@ def _exchange(row: TableRow) -> tuple[object, ...]:
     return tuple(row[name] for name in _EXCHANGE)
 
 
-def _joined(frames: pa.Table, parts: pa.Table) -> pa.Table:
-    """Parts with the columns of their frames."""
+def joined(frames: pa.Table, parts: pa.Table) -> pa.Table:
+    """What frames say, by their numbers, with the columns of the frames."""
     at = pa.array(np.searchsorted(frames["number"].to_numpy(), parts["number"].to_numpy()))
     own = frames.drop_columns(["number"]).take(at)
     for name in own.column_names:

@@ -18,6 +18,7 @@ from checkers.logs import (
     decisions,
     lineage,
     messages,
+    orders,
     placement,
     share_answers,
 )
@@ -38,6 +39,7 @@ LOG_CHECKS: Final[dict[str, Check]] = {
     **answers.CHECKS,
     **share_answers.CHECKS,
     **messages.CHECKS,
+    **orders.CHECKS,
     **placement.CHECKS,
 }
 """Name -> check."""

@@ -203,7 +203,7 @@ def judge(run: JudgedRun) -> Verdict:
         incidents=_told(run),
         engine=run.engine,
         clients=clients(run.history),
-        reached=reached_by_run(history, (fault.reached for fault in faults)),
+        reached=reached_by_run(history, (fault.reached for fault in faults), run.evidence),
     )
     verdict = msgspec.structs.replace(verdict, requirements=required(run.config.require, verdict))
     code = exit_code(
@@ -328,7 +328,7 @@ def _served(run: JudgedRun) -> tuple[Liveness, list[Fault]]:
     try:
         served = liveness(run.faults, dict(run.tally.parts_of(recovery.NAME, ServedTimes)))
         found = hits(run.history, served)
-        facts = reached(run.history, found)
+        facts = reached(run.history, found, run.evidence)
     except HistoryError:
         raise
     except Exception:  # noqa: BLE001 (named as crashed, and no reason to lose the verdict)

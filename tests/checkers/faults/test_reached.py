@@ -3,18 +3,22 @@
 from collections.abc import Sequence
 from copy import deepcopy
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
+import pyarrow as pa
 import pytest
 
 from checkers.faults.reached import FACTS, wanted
+from checkers.logs.orders import STALE
 from core.java_hash import java_hash
 from core.op import AssignmentKind, Outcome, Phase, value_of
 from history.events import Event, FaultStarted, PhaseStarted, RecordsDeleted
+from history.evidence import write
 from history.verdict import Fault, ResultWord, Verdict
 from nemesis.registry import NEMESES
 from tests.checkers.faults.test_hits import LEADERS, PHASES, S, fault, seen, send, simulated
+from tests.checkers.logs.made import tables
 from tests.histories.built import Assign, Built, Op, Process, Send, final_reads
 from tests.histories.folders import RECOVERED, STARTED, check_run, write_run
 from tests.histories.report_runs import IDLE
@@ -26,6 +30,7 @@ ENDING = send(3, 0, 9.8, 10.5, txn=True, acked=9.9)
 
 
 COORDINATING = f"__transaction_state-{java_hash('txn-0') % 2}"
+STALE_BROKER_EPOCH: Final = 77
 TIMED_OUT, FENCED = 0, 2
 """Errors in the names of a made run."""
 
@@ -54,11 +59,13 @@ def aborted() -> Op:
 
 
 class Case(NamedTuple):
-    """Ops and events of a history beside those that each has, and the name of its fault, "" = any."""
+    """Ops and events of a history beside those that each has, and the name of its fault, "" = any. answered:
+    what brokers answered a controller at 11 s, in captured messages."""
 
     ops: Sequence[Op] = ()
     events: Sequence[Event] = ()
     fault: str = ""
+    answered: Sequence[int] = ()
 
 
 def isr(at: float, nodes: tuple[int, ...], answering: tuple[int, ...] = (1,)) -> Event:
@@ -89,12 +96,28 @@ CASES: dict[str, tuple[Case, Case]] = {
     "given-up": (Case([refused(TIMED_OUT)]), Case([aborted()])),
     "fenced": (Case([refused(FENCED)]), Case([refused(TIMED_OUT)])),
     "rebalanced": (Case([taken(11)]), Case([taken(8)])),
+    "order-refused": (Case(answered=[0, STALE]), Case(answered=[0, STALE_BROKER_EPOCH])),
     "records-deleted": (
         Case(events=[RecordsDeleted(ns=11 * S, fault=0, offsets={"x-0": 1})]),
         Case(events=[RecordsDeleted(ns=11 * S, fault=1, offsets={"x-0": 1})]),
     ),
     "voter-removed": (Case(fault="quorum:remove@random"), Case(fault="kill:one@controller")),
 }
+
+
+def answers(errors: Sequence[int]) -> dict[str, pa.Table]:
+    """Evidence with messages: a controller's requests and their answers."""
+    frames = [
+        {"number": 2 * number + answer, "at_ns": 11 * S, "answer": bool(answer), "correlation": number}
+        for number in range(len(errors))
+        for answer in (0, 1)
+    ]
+    orders = [
+        {"number": 2 * number + answer, "partition": -1, "controller_epoch": 1, "error": error}
+        for number, error in enumerate(errors)
+        for answer in (0, 1)
+    ]
+    return tables({"frames": frames, "frame_parts": [], "orders": orders, "gaps": []})
 
 
 def judged(folder: Path, case: Case) -> Verdict:
@@ -107,7 +130,10 @@ def judged(folder: Path, case: Case) -> Verdict:
     started = msgspec.structs.replace(started, name=case.fault or started.name)
     events = (STARTED, *PHASES, seen(1), started, healed, *case.events)
     order = sorted(events, key=lambda event: event.ns)
-    verdict = check_run(write_run(folder, built.tables(), events=(*order, RECOVERED)))
+    run = write_run(folder, built.tables(), events=(*order, RECOVERED))
+    if case.answered:
+        write(run.evidence, answers(case.answered))
+    verdict = check_run(run)
     assert not any(one.status == "crashed" for one in verdict.checks.values())
     return verdict
 
