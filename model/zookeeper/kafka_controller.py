@@ -170,8 +170,11 @@ class KafkaController:
         yield from context.make(context.missing())
 
     def _alive(self, tp: Partition, state: PartitionState) -> PartitionState:
+        """Without the dead; and as a leader is chosen, without those that want to go."""
         context = self.context
         isr = [n for n in state.isr if n in context.live]
+        if state.leader not in context.live:
+            isr = [n for n in isr if n in context.electable()] or isr
         return context.changed(tp, state, isr=isr)
 
     def _controlled_shutdown(self, broker: int, done: Callable[[list[Partition]], None]) -> Steps[None]:

@@ -255,6 +255,20 @@ def test_a_broker_that_goes_hands_its_leaderships_over_first() -> None:
     assert len(world.controllers()) == 1
 
 
+@pytest.mark.parametrize(("replicas", "leader", "isr"), [((3, 2, 1), 1, (1,)), ((3, 2), -1, (2,))])
+def test_a_broker_that_goes_leaves_the_set_as_a_leader_is_chosen(
+    replicas: tuple[int, ...], leader: int, isr: tuple[int, ...]
+) -> None:
+    """It is not online for the choice (isReplicaOnline); it may come into sync again."""
+    world = World()
+    world.create("t", replicas)
+    world.controller().context.leaving.add(2)
+    world.kill(3)
+    world.until(lambda: world.data(TP).leader != 3)
+    states = [one.data for one in world.zk.log if one.path == state_path(TP) and one.data.leader != 3]
+    assert (states[0].leader, states[0].isr) == (leader, isr)
+
+
 def test_preferred_leaders_and_reassignment_go_through_znodes() -> None:
     world = World(brokers=4)
     world.create("t", (2, 3, 1))
