@@ -84,15 +84,16 @@ class _Heard:
 def _chosen(
     tp: TopicPartition, before: StateZnode | None, after: StateZnode, heard: _Heard, result: Tally
 ) -> None:
-    """A state that names another leader than the one before, or the first one. Where a reassignment ends, its
-    targets are asked alone: they come first in the assignment."""
+    """A state that names another leader than the one before, or the first one. As a reassignment ends its
+    targets are asked alone, which come first in the assignment. Up to 2.3, where a znode asks for it, they
+    need not: of more than four replicas the assignment has no order then."""
     new, old = after.state, None if before is None else before.state
     in_sync = new.replicas if old is None else old.isr
     office = heard.log.in_office(after.session, after.zxid)
     if not after.own or office is None or (old is not None and old.leader == new.leader):
         return
-    if new.leader not in in_sync or new.leader not in new.replicas:
-        return  # none, or of an unclean election
+    if tp in heard.log.moved or new.leader not in in_sync or new.leader not in new.replicas:
+        return  # or it is none, or of an unclean election
     result.asked[FIRST] += 1
     if heard.lives(new.leader, after, office) is False:
         why = f"{partition_state.described(new)}, and broker {new.leader} has no znode"

@@ -87,8 +87,9 @@ class ZooKeeperLog:
     whose newest topic is gone. settings: of the newest topic of a name, each with its zxid; the last ones are
     in force. brokers, controllers: who was registered, and who was the controller. unread: partitions with a
     state that cannot be read. epochs: zxid, time, session and value of each write of the controller epoch.
-    deleted_notices: by path. leaving: newest topics that an administrator wants deleted. changes: zxid, time
-    and session of each change. nodes: of ZooKeeper. end_ms: of the last change.
+    deleted_notices: by path. leaving: newest topics that an administrator wants deleted. moved: partitions
+    that one reassigns by a znode. changes: zxid, time and session of each change. nodes: of ZooKeeper.
+    end_ms: of the last change.
     """
 
     states: dict[TopicPartition, list[StateZnode]] = field(default_factory=dict)
@@ -104,6 +105,7 @@ class ZooKeeperLog:
     notices: list[IsrNotice] = field(default_factory=list)
     deleted_notices: dict[str, Deletion] = field(default_factory=dict)
     leaving: set[str] = field(default_factory=set)
+    moved: set[TopicPartition] = field(default_factory=set)
     changes: list[tuple[int, int, int]] = field(default_factory=list)
     nodes: frozenset[int] = frozenset()
     end_ms: int = -1
@@ -198,6 +200,8 @@ class _Replay:
                     self._found.settings.setdefault(topic, []).append((row["zxid"], found))
             case ["admin", "delete_topics", topic] if row["op"] == "create":
                 self._found.leaving.add(topic)
+            case ["admin", "reassign_partitions"]:
+                self._found.moved.update(_named(_json(row)))
             case ["isr_change_notification", _]:
                 self._notice(row, row["path"])
 

@@ -109,6 +109,14 @@ def test_one_that_a_reassignment_removes_is_passed_over() -> None:
     assert found([*rows, led]) == {"first-live-in-sync-leads": 1}
 
 
+def test_one_that_a_znode_reassigns_is_not_asked() -> None:
+    """Up to 2.3 its assignment may have no order meanwhile."""
+    rows = [row for row in log() if row["zxid"] <= 10]
+    wanted = {"partitions": [{"topic": "t", "partition": 0, "replicas": [3]}]}
+    asked = change(10, THIRD, "create", "/admin/reassign_partitions", wanted)
+    assert found([*rows, asked, state(11, SECOND, 3, 1, [2, 3], by=2)]) == {}
+
+
 def test_an_unclean_leader_and_the_writes_of_others_are_not_asked() -> None:
     rows = [row for row in log() if row["zxid"] <= 10]
     former = state(11, FIRST, 3, 1, [2, 3], by=1)

@@ -260,4 +260,5 @@ def test_a_simulated_cluster_with_zookeeper_is_accepted(era: str) -> None:
     tally = checked(done, logs=True)
     assert not +tally.refused
     asked = {"znode-leader-epoch-rises", "znode-writer", "controller-epoch-rises", "placed-in-turn"}
+    asked |= {"controller-names-its-broker", "first-live-in-sync-leads", "gone-leads-nothing"}
     assert asked <= {name for name, many in tally.asked.items() if many}
