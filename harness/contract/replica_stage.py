@@ -12,6 +12,7 @@ A leader has to ask for an in-sync set without a follower that lags, and not bef
 
 import time
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from threading import Thread
 from typing import Any, Final, Protocol, Self, cast
@@ -47,6 +48,8 @@ SESSION_MS: Final = 9000
 PRODUCER_MS: Final = 35_000
 """A leader keeps a producer's request for this time: longer than a session and the shortest lag of a story
 take together, shorter than the time that has passed where a story says that it has run out."""
+MOVED_S: Final = 5.0
+"""A leader has handled the controller's answer by then: its high watermark has moved, or does not."""
 KEPT_S: Final = 0.5
 """A leader with nothing to bring has answered by then, or keeps the fetch."""
 CHECKPOINT_MS: Final = 100
@@ -206,6 +209,8 @@ class ReplicaStage(PartitionStage):
         self._asked: dict[int, tuple[float, int]] = {}
         """Follower -> when its newest fetch reached its leader: by a clock, and in the story."""
         self._caught_up = CaughtUp()
+        self._shrunk = False
+        """The newest AlterPartition took a follower out of the in-sync set."""
         super().__init__(replicas, settings, spare=spare)
 
     def _begin(self, partitions: Sequence[Sequence[int]], coordinators: Sequence[int]) -> None:
@@ -456,6 +461,7 @@ class ReplicaStage(PartitionStage):
         self._await_witness()
         after = self.state
         out = {*before} - {*after.isr}
+        self._shrunk = bool(out)
         for follower in sorted(out & {*after.replicas}):  # others end with a reassignment
             self._must_have_lagged(leader, follower, request.ns)
         return self
@@ -469,8 +475,18 @@ class ReplicaStage(PartitionStage):
             raise NotYet(f"broker {leader} takes {follower} out of the ISR {early}")
 
     def altered(self, leader: int) -> Self:
-        """See `PartitionStage`. Raises: NotYet."""
+        """See `PartitionStage`. Where followers are out, the high watermark may move: a consumer that asks
+        after this, and asks once, has to find it there. Raises: NotYet."""
+        before = self._ended(self._seen(leader))
         self._altering[leader].let_answer()
+
+        def moved() -> None:
+            if self._ended(self._seen(leader)) == before:
+                raise NotYet("the high watermark stays")
+
+        if self._shrunk:
+            with suppress(NotYet):
+                until(MOVED_S, POLL_S, moved)
         return self
 
     def tell(self, *brokers: int) -> Self:

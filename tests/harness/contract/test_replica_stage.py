@@ -64,6 +64,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """The model does at once what it does; a message that is not there does not come."""
     monkeypatch.setattr(scenarios, "PAUSE_S", 0.01)
     monkeypatch.setattr(replica_stage, "KEPT_S", 0.0)
+    monkeypatch.setattr(replica_stage, "MOVED_S", 0.0)
     for module in (lanes, replica_stage):
         monkeypatch.setattr(module, "POLL_S", 0.005)
         monkeypatch.setattr(module, "MESSAGE_S", 5.0)
@@ -164,6 +165,27 @@ def test_a_leader_that_takes_a_follower_out_before_its_lag_ran_out_is_a_differen
     difference = play(SCENARIOS[name], KAFKA, impatient, ScenarioComparison())
     assert (difference is None) is (lag_ms == 3000)
     assert difference is None or "takes 3 out of the ISR" in difference.real["step"]
+
+
+@pytest.mark.parametrize("patient", [True, False])
+def test_a_leader_that_handles_the_controllers_answer_late_is_waited_for(
+    patient: bool, places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A consumer that asks before that gets less, and asks once."""
+    release = ModelledReplicas.release
+
+    def late(self: ModelledReplicas, number: int) -> None:
+        if self.rules[number].api == "alter_partition" and any(one.answering for one in self._of(number)):
+            threading.Timer(0.2, release, (self, number)).start()
+        else:
+            release(self, number)
+
+    monkeypatch.setattr(ModelledReplicas, "release", late)
+    monkeypatch.setattr(replica_stage, "MOVED_S", 5.0 if patient else 0.0)
+    monkeypatch.setattr(scenarios, "LOOKS", 30)
+    difference = play(SCENARIOS["consumer-and-truncation"], KAFKA, places.real(), ScenarioComparison())
+    assert (difference is None) is patient
+    assert difference is None or difference.real == {"consumer": "m0"}
 
 
 def test_a_follower_has_everything_as_its_leader_counts_it() -> None:
