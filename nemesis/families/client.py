@@ -100,6 +100,9 @@ def _described(client: ClientSlot) -> str:
     return f"client {client.slot} ({parts})" if parts else f"client {client.slot}"
 
 
+DOWN_S = 0.1
+"""How long a client is down that is started again: its next process begins after its fault, also in virtual
+time, and so the fault accounts for the end of the one before."""
 Chosen = Callable[[list[ClientSlot]], list[ClientSlot]]
 """Which of some clients a fault wants."""
 
@@ -125,6 +128,7 @@ async def start_again(env: Environment, hit: AimedFault) -> None:
         await env.clients.crash(hit.slots, CrashPoint.ANYWHERE)
     except ClusterError as error:
         raise NoTarget(f"{hit.text}: client {hit.slots[0]} was not started again: {error}") from error
+    await env.clock.sleep(DOWN_S)
     await env.clients.restart(hit.slots)
 
 

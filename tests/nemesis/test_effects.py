@@ -722,6 +722,22 @@ def test_the_producer_id_of_a_client_that_is_started_again_is_taken() -> None:
     assert done.slots == (0,)
 
 
+@pytest.mark.parametrize("name", ["wire:init-producer-id", "half-open:clients@leader"])
+def test_the_next_process_of_a_client_that_is_started_again_begins_after_the_fault(name: str) -> None:
+    """One that begins with the fault would have been there before it, and the end of the one before would be
+    unexplained."""
+    cluster, begun = Recording(), list[float]()
+
+    class Noting(RecordingClients):
+        async def restart(self, slots: Sequence[int]) -> None:
+            begun.append(cluster.clock.now_s)
+            await super().restart(slots)
+
+    before = cluster.clock.now_s
+    hit(cluster, name, stage=stage_of(cluster, Noting()))
+    assert begun[0] > before
+
+
 def test_an_init_producer_id_that_does_not_come_is_a_failed_fault() -> None:
     cluster, clients = Recording(), RecordingClients()
     cluster.silent = True
