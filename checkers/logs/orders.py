@@ -157,6 +157,8 @@ class Election(NamedTuple):
     znode: StateZnode
     until_ms: int
     """Until when the new leader has to learn it."""
+    whole: bool
+    """The log lasts until then."""
 
 
 class _Orders:
@@ -256,12 +258,14 @@ class _Orders:
         for one in _elections(log, ZooKeeperTime(log, self.run.events)):
             state = one.znode.state
             controller = log.broker_of(one.znode.session)
-            if controller is None or not self._had_to(one, controller, log):
+            until = one.until_ms + self.apart_ms
+            learned = any(
+                ms <= until and epoch >= state.leader_epoch for ms, epoch in told[one.tp, state.leader]
+            )
+            if not learned and (controller is None or not self._had_to(one, controller, log)):
                 continue
             self.result.asked[TOLD] += 1
-            until = one.until_ms + self.apart_ms
-            heard = told[one.tp, state.leader]
-            if not any(ms <= until and epoch >= state.leader_epoch for ms, epoch in heard):
+            if not learned and controller is not None:
                 text = (
                     f"{one.tp}: at zxid {one.znode.zxid:#x} of ZooKeeper node {controller}, the controller,"
                     f" made node {state.leader} the leader, with leader epoch {state.leader_epoch}, and did"
@@ -272,7 +276,11 @@ class _Orders:
     def _had_to(self, one: Election, controller: int, log: ZooKeeperLog) -> bool:
         """Whether a controller could tell the new leader, and this would have been seen."""
         leader, seen = one.znode.state.leader, self.frames["ms"]
-        if leader == controller or not seen[0].as_py() <= one.znode.ms <= one.until_ms <= seen[-1].as_py():
+        if (
+            not one.whole
+            or leader == controller
+            or not seen[0].as_py() <= one.znode.ms <= one.until_ms <= seen[-1].as_py()
+        ):
             return False
         lasts = all(
             any(_covers(each, node, one) for each in held)
@@ -357,9 +365,10 @@ def _elections(log: ZooKeeperLog, time: ZooKeeperTime) -> Iterator[Election]:
         epochs = [-1, *(one.state.leader_epoch for one in own)]
         new = [one for one, epoch in zip(own, epochs, strict=False) if one.state.leader_epoch > epoch]
         for one, after in itertools.zip_longest(new, new[1:]):
-            until = time.after(one.ms, TOLD_MS)
-            if one.state.leader >= 0 and until is not None and (after is None or after.ms > until):
-                yield Election(tp, one, until)
+            known = time.after(one.ms, TOLD_MS)
+            until = one.ms + TOLD_MS if known is None else known
+            if one.state.leader >= 0 and (after is None or after.ms > until):
+                yield Election(tp, one, until, known is not None)
 
 
 def _long(times: Sequence[int]) -> Iterator[tuple[int, int]]:

@@ -263,6 +263,12 @@ def test_a_leader_that_is_not_told() -> None:
     assert refused(made) == {}
 
 
+def test_a_leader_that_learned_it_counts_also_where_the_log_ends_soon() -> None:
+    for made, asked in ((seen(), 1), (without(13.1), 0)):
+        found = judged(made, [row for row in znodes() if row["zxid"] < 20])
+        assert (found.asked[TOLD], found.refused[TOLD]) == (asked, 0)
+
+
 @pytest.mark.parametrize("told", [(3, 1, [2, 3]), (2, 1, [2, 3])])
 def test_an_earlier_leader_epoch_is_not_enough(told: tuple[int, int, list[int]]) -> None:
     made = without(13.1)
