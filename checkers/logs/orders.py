@@ -89,7 +89,7 @@ class OrderedState(NamedTuple):
 
 
 @dataclass(slots=True, kw_only=True)
-class Order:
+class ControllerOrder:
     """A request of a controller to a broker. epoch: of the controller. broker_epoch: of the broker's
     registration, -1 = the request does not say it. error, answered_ns, answered_ms: of the answer; -1 = none
     was seen."""
@@ -109,12 +109,12 @@ class Order:
     answered_ms: int = -1
 
 
-def orders_of(evidence: Evidence) -> list[Order]:
+def orders_of(evidence: Evidence) -> list[ControllerOrder]:
     """In the order in which they were seen."""
     rows = evidence.table("orders")
-    found: list[Order] = []
-    open_: dict[tuple[int, int], Order] = {}
-    of_frame: dict[int, Order] = {}
+    found: list[ControllerOrder] = []
+    open_: dict[tuple[int, int], ControllerOrder] = {}
+    of_frame: dict[int, ControllerOrder] = {}
     for row in joined(evidence.table("frames"), rows).to_pylist() if rows.num_rows else ():
         exchange = row["connection"], row["correlation"]
         if row["partition"] >= 0:
@@ -136,8 +136,8 @@ def refused_at(evidence: Evidence) -> list[int]:
     return [one.answered_ns for one in evidence.once(orders_of) if one.error == STALE]
 
 
-def _order(row: TableRow) -> Order:
-    return Order(
+def _order(row: TableRow) -> ControllerOrder:
+    return ControllerOrder(
         number=row["number"],
         ns=row["at_ns"],
         ms=row["ms"],
@@ -150,7 +150,7 @@ def _order(row: TableRow) -> Order:
     )
 
 
-class Election(NamedTuple):
+class ToldElection(NamedTuple):
     """A new leader in the log of ZooKeeper. session: of the controller that wrote it."""
 
     tp: TopicPartition
@@ -162,7 +162,7 @@ class Election(NamedTuple):
 
 
 class _Orders:
-    def __init__(self, run: WholeRun, orders: Sequence[Order], result: Tally) -> None:
+    def __init__(self, run: WholeRun, orders: Sequence[ControllerOrder], result: Tally) -> None:
         self.run = run
         self.orders = orders
         self.result = result
@@ -174,7 +174,7 @@ class _Orders:
 
     def fenced(self) -> None:
         """Each answer to an order. What may have been under way at once is in no order."""
-        done: dict[int, list[Order]] = defaultdict(list)
+        done: dict[int, list[ControllerOrder]] = defaultdict(list)
         for order in sorted(self.orders, key=lambda one: one.ns):
             if order.error < 0:
                 continue
@@ -189,7 +189,7 @@ class _Orders:
                     self._obeyed(before[-1], order)
                 done[order.broker].append(order)
 
-    def _seen_before(self, one: Order, order: Order) -> bool:
+    def _seen_before(self, one: ControllerOrder, order: ControllerOrder) -> bool:
         """Whether a broker had answered one order when another came to it, and was the same process."""
         if one.answered_ns + CLOCK_NS >= order.ns:
             return False
@@ -203,7 +203,7 @@ class _Orders:
         found = self.frames.group_by(["connection"]).aggregate([("at_ns", "min")])
         return dict(zip(found["connection"].to_pylist(), found["at_ns_min"].to_pylist(), strict=True))
 
-    def _obeyed(self, before: Order, order: Order) -> None:
+    def _obeyed(self, before: ControllerOrder, order: ControllerOrder) -> None:
         text = (
             f"node {order.broker} did {self._when(order.ns)} what node {order.controller} ordered as the"
             f" controller of epoch {order.epoch}, and had answered one of epoch {before.epoch} (node"
@@ -220,7 +220,7 @@ class _Orders:
                 for its in order.states:
                     self._written(order, its, log)
 
-    def _written(self, order: Order, its: OrderedState, log: ZooKeeperLog) -> None:
+    def _written(self, order: ControllerOrder, its: OrderedState, log: ZooKeeperLog) -> None:
         until = order.ms + self.apart_ms
         if its.tp in log.unread:
             self.result.leave_open(WRITTEN, its.tp, "a state in ZooKeeper cannot be read")
@@ -273,7 +273,7 @@ class _Orders:
                 )
                 self._refuse(TOLD, one.tp, (controller,), text, one.znode.ms)
 
-    def _had_to(self, one: Election, controller: int, log: ZooKeeperLog) -> bool:
+    def _had_to(self, one: ToldElection, controller: int, log: ZooKeeperLog) -> bool:
         """Whether a controller could tell the new leader, and this would have been seen."""
         leader, seen = one.znode.state.leader, self.frames["ms"]
         if (
@@ -315,7 +315,7 @@ class _Orders:
             for one in self.orders
         )
 
-    def _cut(self, controller: int, leader: int, one: Election) -> bool:
+    def _cut(self, controller: int, leader: int, one: ToldElection) -> bool:
         """Whether the two may have been cut off from each other: before that, too, since packets are sent
         again more and more seldom."""
         silences = self._silences.get(frozenset((controller, leader)), [(-FOREVER, FOREVER)])
@@ -355,7 +355,7 @@ def _same(znode: StateZnode, its: OrderedState) -> bool:
     return (state.leader, state.leader_epoch) == (its.leader, its.leader_epoch) and set(state.isr) == its.isr
 
 
-def _elections(log: ZooKeeperLog, time: ZooKeeperTime) -> Iterator[Election]:
+def _elections(log: ZooKeeperLog, time: ZooKeeperTime) -> Iterator[ToldElection]:
     """Elections whose leader was not replaced before it had to learn it."""
     for tp, states in sorted(log.states.items()):
         gone = tp.topic in log.leaving | log.removed or log.topics.get(tp.topic, 0) > 1
@@ -368,7 +368,7 @@ def _elections(log: ZooKeeperLog, time: ZooKeeperTime) -> Iterator[Election]:
             known = time.after(one.ms, TOLD_MS)
             until = one.ms + TOLD_MS if known is None else known
             if one.state.leader >= 0 and (after is None or after.ms > until):
-                yield Election(tp, one, until, known is not None)
+                yield ToldElection(tp, one, until, known is not None)
 
 
 def _long(times: Sequence[int]) -> Iterator[tuple[int, int]]:
@@ -378,6 +378,6 @@ def _long(times: Sequence[int]) -> Iterator[tuple[int, int]]:
     yield times[-1], FOREVER
 
 
-def _covers(held: EphemeralZnode, node: int, one: Election) -> bool:
+def _covers(held: EphemeralZnode, node: int, one: ToldElection) -> bool:
     """Whether a node had a znode from an election on until the new leader had to learn it."""
     return held.broker == node and held.since <= one.znode.zxid and one.until_ms <= held.until_ms

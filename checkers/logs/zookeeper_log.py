@@ -70,7 +70,7 @@ class IsrNotice(NamedTuple):
     path: str
 
 
-class Deletion(NamedTuple):
+class NoticeDeletion(NamedTuple):
     """Who deleted a znode, and when."""
 
     zxid: int
@@ -103,7 +103,7 @@ class ZooKeeperLog:
     controllers: list[EphemeralZnode] = field(default_factory=list)
     epochs: list[tuple[int, int, int, int]] = field(default_factory=list)
     notices: list[IsrNotice] = field(default_factory=list)
-    deleted_notices: dict[str, Deletion] = field(default_factory=dict)
+    deleted_notices: dict[str, NoticeDeletion] = field(default_factory=dict)
     leaving: set[str] = field(default_factory=set)
     moved: set[TopicPartition] = field(default_factory=set)
     changes: list[tuple[int, int, int]] = field(default_factory=list)
@@ -210,7 +210,7 @@ class _Replay:
         if row["op"] == "create":
             self._found.notices.append(IsrNotice(*where, frozenset(_named(_json(row))), path))
         elif row["op"] == "delete":
-            self._found.deleted_notices[path] = Deletion(*where)
+            self._found.deleted_notices[path] = NoticeDeletion(*where)
 
     def _topic(self, row: TableRow, topic: str) -> None:
         """What the topic's znode says: the replicas of its partitions, and those that come and go."""

@@ -1,6 +1,7 @@
 """The model against a real broker: are the answers the same, and the states after each?
 
 campaign               Many examples against one real broker, several at a time.
+caught_up              When followers had everything that their leader had, by the fetches that reached it.
 cells                  Cells of a scenario's table, read by requests.
 cluster                The clusters of the comparison: one broker with the model's settings, or several.
 commands               Random commands, and the requests that they become.
