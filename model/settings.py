@@ -18,6 +18,8 @@ class Settings:
     flush_every: int = 0
     replica_lag_ms: int = 3000
     fetch_wait_ms: int = 500
+    fetch_records: int = 500
+    """Records after which a follower's fetch brings no further batch (in bytes: replica.fetch.max.bytes)."""
     fetch_backoff_ms: int = 200
     """Delay of a partition of a follower after an error (replica.fetch.backoff.ms; Kafka's default is 1000,
     brokers of runs have 200)."""

@@ -52,6 +52,8 @@ MOVED_S: Final = 5.0
 """A leader has handled the controller's answer by then: its high watermark has moved, or does not."""
 KEPT_S: Final = 0.5
 """A leader with nothing to bring has answered by then, or keeps the fetch."""
+FETCH_BYTES: Final = 2**20
+"""Of a follower's fetch, Kafka's default; with one byte it brings one batch."""
 CHECKPOINT_MS: Final = 100
 """Of the story: in reality twice the distance of checkpoints of high watermarks."""
 
@@ -63,6 +65,7 @@ def broker_settings(settings: Settings) -> dict[str, str]:
     return {
         "replica.lag.time.max.ms": str(settings.replica_lag_ms * PACE),
         "replica.fetch.wait.max.ms": str(FETCH_WAIT_MS),
+        "replica.fetch.max.bytes": str(FETCH_BYTES if settings.fetch_records > 1 else 1),
         "replica.socket.timeout.ms": never,
         "controller.socket.timeout.ms": never,
         "controller.quorum.fetch.timeout.ms": never,

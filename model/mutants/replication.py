@@ -74,6 +74,12 @@ REPLICATION: Final[Areas] = {
             anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
             hunt=None,
         ),
+        "lag-by-last-fetch": Mutant(
+            wrong="a follower stays in sync as long as it fetches",
+            right="as long as it gets what there was within the lag (KAFKA-2988); else it holds writes up",
+            anomalies=("not-recovered",),
+            hunt=None,
+        ),
         "isr-expands-early": Mutant(
             wrong="a follower counts as caught up, and joins the in-sync set, with its first fetch",
             right="when it has everything below the high watermark",

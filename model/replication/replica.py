@@ -206,6 +206,8 @@ class Replica:
         elif offset >= remote.fetch_end:
             # It has what there was when it fetched last: then it was caught up (KAFKA-2988).
             remote.caught_up_ms = max(remote.caught_up_ms, remote.fetch_ms)
+        if "lag-by-last-fetch" in self.bugs:
+            remote.caught_up_ms = now
         remote.end, remote.fetch_ms, remote.fetch_end = offset, now, end
         remote.broker_epoch, remote.start = broker_epoch, start
         if "isr-expands-early" in self.bugs and follower not in self.state.isr:

@@ -84,8 +84,8 @@ class ReplicaFetcherManager:
         if parts:
             self.under_way.add(leader)
             epoch = -1 if node.settings.era.zookeeper else node.broker_epoch
-            wait = node.settings.fetch_wait_ms
-            fetch = Fetch(node.me, parts, max_wait_ms=wait, broker_epoch=epoch)
+            wait, most = node.settings.fetch_wait_ms, node.settings.fetch_records
+            fetch = Fetch(node.me, parts, max_wait_ms=wait, most=most, broker_epoch=epoch)
             node.ask(leader, "fetch", fetch, partial(self._append, leader, fetch))
 
     def _cut(

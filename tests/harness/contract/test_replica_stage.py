@@ -167,6 +167,17 @@ def test_a_leader_that_takes_a_follower_out_before_its_lag_ran_out_is_a_differen
     assert difference is None or "takes 3 out of the ISR" in difference.real["step"]
 
 
+def test_a_leader_that_keeps_a_follower_that_falls_behind_is_a_difference(
+    places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replica_stage, "PACE", 0)
+    monkeypatch.setattr(replica_stage, "MESSAGE_S", 0.5)
+    real = places.real("lag-by-last-fetch")
+    difference = play(SCENARIOS["isr-shrink-slow"], KAFKA, real, ScenarioComparison())
+    assert difference is not None
+    assert difference.real == {"step": "no request: alter_partition of 1 to node 9"}
+
+
 @pytest.mark.parametrize("patient", [True, False])
 def test_a_leader_that_handles_the_controllers_answer_late_is_waited_for(
     patient: bool, places: Places, monkeypatch: pytest.MonkeyPatch
@@ -332,6 +343,8 @@ def test_times_of_brokers_are_those_of_the_story_and_a_held_message_breaks_nothi
     assert 5_000 < wait < found["broker.session.timeout.ms"]  # a step may wait 500 ms of the story
     patience = {found[key] for key in found if key.endswith(("socket.timeout.ms", "request.timeout.ms"))}
     assert min(patience) > 4 * lag
+    assert found["replica.fetch.max.bytes"] == 2**20
+    assert broker_settings(Settings(fetch_records=1))["replica.fetch.max.bytes"] == "1"
     assert int(broker_settings(Settings(replica_lag_ms=1000))["replica.lag.time.max.ms"]) == 10_000 > wait
 
 
