@@ -219,22 +219,6 @@ PRESETS: dict[str, NamedSettings] = {
         "rate": 40,
         "broker_settings": {"transaction.state.log.num.partitions": "50"},
     },
-    # All decisions are in one log, whose segments are as small as brokers permit (1 MiB, 4.0 and later): one
-    # coordinator rolls it every 10 to 20 s, and its successor loads several. Records that are younger than an
-    # hour are not cleaned, so that the log can be judged from its begin.
-    "rolled-decisions": {
-        "workload": "transactions",
-        "nemesis": "kill:one@txn-coordinator",
-        "partitions": 30,
-        "transaction_partitions": 30,
-        "batch_max": 40,
-        "rate": 100,
-        "broker_settings": {
-            "transaction.state.log.num.partitions": "1",
-            "transaction.state.log.segment.bytes": "1048576",
-            "log.cleaner.min.compaction.lag.ms": "3600000",
-        },
-    },
     # Control. A consumer that dies after it committed its rows to the database and before it commits their
     # offsets to Kafka: its successor writes the same again.
     "sink-plain": SINK | {"sink": "plain", "expect": ("eos-duplicate",)},

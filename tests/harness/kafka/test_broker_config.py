@@ -4,7 +4,6 @@ from typing import Any
 from core.capabilities import Listener
 from core.config import run_config
 from harness.brokers.addresses import cluster_id, host
-from harness.compose import plan
 from harness.kafka import quorum
 from harness.kafka.broker_config import environment, server_properties
 
@@ -136,12 +135,3 @@ def test_brokers_are_in_racks_in_turn_and_controllers_in_none() -> None:
     assert racks == ["rack-1", "rack-2", "rack-3", "rack-1", "rack-2"]
     assert "broker.rack" not in settings(1)
     assert "broker.rack" not in settings(6, brokers=5, controllers=1, racks=3)
-
-
-def test_brokers_of_the_preset_make_the_log_of_decisions_of_segments_that_they_permit() -> None:
-    """Below 1 MiB brokers from 4.0 on make no topic: `segment.bytes` has that minimum (KIP-1030)."""
-    found = settings(preset="rolled-decisions")
-    assert found["transaction.state.log.segment.bytes"] == str(1 << 20)
-    assert found["transaction.state.log.num.partitions"] == "1"
-    for version in ("4.4.0", "3.9.1", "0.11.0.3"):
-        plan(run_config({"seed": 1, "preset": "rolled-decisions", "kafka": version}))
