@@ -22,10 +22,8 @@ from history.events import (
     incomplete,
 )
 
-KILLING: Final = ("client", "half-open")
-"""Families of faults that kill clients."""
-STARTS_AGAIN: Final = "wire:init-producer-id"
-"""A fault of another family that kills one, and starts it again."""
+KILLING: Final = ("client", "half-open", "wire:init-producer-id")
+"""Faults that kill clients, by what their names begin with; the last one starts its client again."""
 PAUSE: Final = "client:pause"
 """The kind of them that kills none."""
 NOBODY: Final = np.zeros(0, np.int32)
@@ -75,8 +73,7 @@ def _deaths(events: Sequence[Event]) -> Iterator[tuple[int, int, int]]:
 
 
 def _kills(name: str) -> bool:
-    family, _, _ = name.partition(":")
-    return name == STARTS_AGAIN or (family in KILLING and not name.startswith(PAUSE))
+    return name.startswith(KILLING) and not name.startswith(PAUSE)
 
 
 def _living(process: Columns, slot: int, since: int, until: int) -> Array:

@@ -105,22 +105,28 @@ class OpsUnderWay:
         failed, in_doubt = self._unmeant
         return int((here & failed).sum()), int((here & in_doubt).sum())
 
-    def given_up(self) -> Array:
-        """When ops with records failed or ended in doubt, and their clients lived."""
-        failed, in_doubt = self._unmeant
-        ops = self.columns
-        rows = (failed | in_doubt) & (ops["n_sends"] > 0) & (ops["complete_ns"] != OPEN)
-        return np.asarray(ops["complete_ns"][rows])
-
     @cached_property
     def _unmeant(self) -> tuple[Array, Array]:
-        """Flags: ops that failed, and ops that ended in doubt. Neither has what the application meant: an
-        abort, or a record whose acknowledgement it does not wait for."""
-        ops, unawaited = self.columns, -2  # -1 is the code of no error
-        if UNAWAITED in self.history.names.error:
-            unawaited = self.history.names.error.index(UNAWAITED)
-        meant = (ops["deliberate"] == 1) & (ops["error"] < 0)
-        return (ops["outcome"] == FAIL) & ~meant, (ops["outcome"] == INFO) & (ops["error"] != unawaited)
+        return _unmeant(self.history, self.columns)
+
+
+def given_up(history: History) -> Array:
+    """When ops with records failed or ended in doubt, and their clients lived."""
+    names = ("deliberate", "error", "outcome", "n_sends", "complete_ns")
+    ops = columns(history.tables["ops"], names)
+    failed, in_doubt = _unmeant(history, ops)
+    rows = (failed | in_doubt) & (ops["n_sends"] > 0) & (ops["complete_ns"] != OPEN)
+    return np.asarray(ops["complete_ns"][rows])
+
+
+def _unmeant(history: History, ops: Mapping[str, Array]) -> tuple[Array, Array]:
+    """Flags: ops that failed, and ops that ended in doubt. Neither has what the application meant: an abort,
+    or a record whose acknowledgement it does not wait for."""
+    unawaited = -2  # -1 is the code of no error
+    if UNAWAITED in history.names.error:
+        unawaited = history.names.error.index(UNAWAITED)
+    meant = (ops["deliberate"] == 1) & (ops["error"] < 0)
+    return (ops["outcome"] == FAIL) & ~meant, (ops["outcome"] == INFO) & (ops["error"] != unawaited)
 
 
 def hits(history: History, served: Liveness) -> dict[int, FaultHits]:

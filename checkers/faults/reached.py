@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from checkers.faults.hits import FaultInForce, OpsUnderWay, stages_of
+from checkers.faults.hits import FaultInForce, given_up, stages_of
 from checkers.logs.answers import FENCING
 from checkers.logs.orders import refused_at
 from checkers.windows import RECREATES
@@ -46,7 +46,7 @@ class ClientFates:
     @cached_property
     def given_up(self) -> Array:
         """When ops with records failed or ended in doubt."""
-        return OpsUnderWay(self.history).given_up()
+        return given_up(self.history)
 
     @cached_property
     def orders_refused(self) -> Array:

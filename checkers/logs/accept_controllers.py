@@ -8,9 +8,9 @@ import itertools
 from typing import Final
 
 from checkers.engine.check import Tally, WholeRun
-from checkers.engine.findings import NOWHERE, LogFinding
+from checkers.engine.findings import NOWHERE
 from checkers.logs.rule import Rule, checks_of
-from checkers.logs.zookeeper_log import FOREVER, EphemeralZnode, ZooKeeperLog, whole_log
+from checkers.logs.zookeeper_log import FOREVER, EphemeralZnode, ZooKeeperLog, refuse, whole_log
 from checkers.logs.zookeeper_time import ZooKeeperTime
 
 CONTROLLER: Final = "controller-epoch-rises"
@@ -62,7 +62,7 @@ def _epochs(log: ZooKeeperLog, result: Tally) -> None:
             why = f"broker {broker} raises the controller epoch to {after}, and does not have /controller"
         else:
             continue
-        _refuse(CONTROLLER, zxid, ms, why, () if broker is None else (broker,), result)
+        refuse(CONTROLLER, NOWHERE, (zxid, ms), why, log.writers(session), result)
 
 
 def _named(tenure: EphemeralZnode, log: ZooKeeperLog, result: Tally) -> None:
@@ -71,7 +71,7 @@ def _named(tenure: EphemeralZnode, log: ZooKeeperLog, result: Tally) -> None:
     result.asked[NAMED] += bool(owners)
     if owners - {tenure.broker}:
         why = f"/controller names broker {tenure.broker}, by the session of broker {min(owners)}"
-        _refuse(NAMED, tenure.since, tenure.since_ms, why, tuple(sorted(owners)), result)
+        refuse(NAMED, NOWHERE, (tenure.since, tenure.since_ms), why, sorted(owners), result)
 
 
 def _succeeded(log: ZooKeeperLog, time: ZooKeeperTime, result: Tally) -> None:
@@ -101,9 +101,4 @@ def _succeeded(log: ZooKeeperLog, time: ZooKeeperTime, result: Tally) -> None:
                 f"/controller of broker {tenure.broker} is gone, and {SUCCEEDS_MS / 1000:g} s later no broker"
             )
             why += f" has it; the session of {names} lasts"
-            _refuse(SUCCEEDS, tenure.until, tenure.until_ms, why, tuple(ran), result)
-
-
-def _refuse(rule: str, zxid: int, ms: int, why: str, nodes: tuple[int, ...], result: Tally) -> None:
-    text = f"at zxid {zxid:#x} of ZooKeeper: {why}"
-    result.refuse(LogFinding(check=rule, log=NOWHERE, offset=-1, take=-1, nodes=nodes, text=text, ms=ms))
+            refuse(SUCCEEDS, NOWHERE, (tenure.until, tenure.until_ms), why, ran, result)

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from checkers.engine.check import Tally, WholeRun
-from checkers.engine.findings import LogFinding
 from checkers.logs.rule import Rule, checks_of
-from checkers.logs.zookeeper_log import FOREVER, EphemeralZnode, StateZnode, ZooKeeperLog, whole_log
+from checkers.logs.zookeeper_log import FOREVER, EphemeralZnode, StateZnode, ZooKeeperLog, refuse, whole_log
 from checkers.logs.zookeeper_time import ZooKeeperTime
 from core.op import TopicPartition
 from model.accepting import partition_state
@@ -39,13 +38,10 @@ RULES: Final = {
 
 def join(run: WholeRun, result: Tally) -> None:
     """The rules of this module; nothing where the evidence has no log of ZooKeeper."""
-    log = whole_log(run.evidence, RULES, result)
+    log = whole_log(run.evidence, RULES, result, of_states=RULES)
     if log is None:
         return
     time = ZooKeeperTime(log, run.events)
-    for tp in sorted(log.unread):
-        for rule in RULES:
-            result.leave_open(rule, tp, "a state in ZooKeeper cannot be read")
     partitions = {tp: states for tp, states in sorted(log.states.items()) if tp not in log.unread}
     for tp, states in partitions.items():
         for before, after in zip((None, *states), states, strict=False):
@@ -179,7 +175,4 @@ def _stands(log: ZooKeeperLog, broker: int, absence: _Absence) -> bool:
 def _refuse(
     rule: str, tp: TopicPartition, one: StateZnode, why: str, log: ZooKeeperLog, result: Tally
 ) -> None:
-    broker = log.broker_of(one.session)
-    text = f"at zxid {one.zxid:#x} of ZooKeeper, {tp}: {why}"
-    nodes = () if broker is None else (broker,)
-    result.refuse(LogFinding(check=rule, log=tp, offset=-1, take=-1, nodes=nodes, text=text, ms=one.ms))
+    refuse(rule, tp, one[:2], why, log.writers(one.session), result)

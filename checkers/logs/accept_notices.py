@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from checkers.engine.check import Tally, WholeRun
-from checkers.engine.findings import NOWHERE, LogFinding
+from checkers.engine.findings import NOWHERE
 from checkers.logs.rule import Rule, checks_of
-from checkers.logs.zookeeper_log import IsrNotice, StateZnode, ZooKeeperLog, whole_log
+from checkers.logs.zookeeper_log import IsrNotice, StateZnode, ZooKeeperLog, refuse, whole_log
 from checkers.logs.zookeeper_time import ZooKeeperTime
 from core.op import TopicPartition
 from history.events import ClockJumped
@@ -52,13 +52,10 @@ RULES: Final = {
 
 def join(run: WholeRun, result: Tally) -> None:
     """The rules of this module; nothing where the evidence has no log of ZooKeeper."""
-    log = whole_log(run.evidence, RULES, result)
+    log = whole_log(run.evidence, RULES, result, of_states=(NOTICE, HELD_BACK))
     if log is None:
         return
     time = ZooKeeperTime(log, run.events)
-    for tp in sorted(log.unread):
-        for rule in (NOTICE, HELD_BACK):
-            result.leave_open(rule, tp, "a state in ZooKeeper cannot be read")
     changes = {
         tp: list(_changes(states)) for tp, states in sorted(log.states.items()) if tp not in log.unread
     }
@@ -99,7 +96,7 @@ def _noticed(
     elif late is not None and log.lasts(one.session, late):
         result.asked[NOTICE] += 1
         why = f"{partition_state.described(one.state)}, and no notice"
-        _refuse(NOTICE, tp, one[:3], why, log, result)
+        refuse(NOTICE, tp, one[:2], why, log.writers(one.session), result)
 
 
 def _held_back(
@@ -124,7 +121,7 @@ def _held_back(
         passed = notice.ms - since[0].ms
         if passed < BLACK_OUT_MS - ROUNDED_MS:
             why = f"a notice of a change {passed} ms before, {notice.ms - last.ms} ms after the last notice"
-            _refuse(HELD_BACK, tp, notice[:3], why, log, result)
+            refuse(HELD_BACK, tp, notice[:2], why, log.writers(notice.session), result)
 
 
 def _read(notice: IsrNotice, log: ZooKeeperLog, time: ZooKeeperTime, result: Tally) -> None:
@@ -137,7 +134,7 @@ def _read(notice: IsrNotice, log: ZooKeeperLog, time: ZooKeeperTime, result: Tal
         if not log.may_control(deleted.session, deleted.zxid):
             broker = log.broker_of(deleted.session)
             why = f"broker {broker} deletes a notice, which was not the controller"
-            _refuse(READ, NOWHERE, deleted, why, log, result)
+            refuse(READ, NOWHERE, deleted[:2], why, log.writers(deleted.session), result)
             return
     if late is None or (deleted is not None and deleted.ms <= late):
         return
@@ -149,15 +146,4 @@ def _read(notice: IsrNotice, log: ZooKeeperLog, time: ZooKeeperTime, result: Tal
             why = (
                 f"a notice is not deleted within {READ_MS / 1000:g} s, with broker {one.broker} as controller"
             )
-            _refuse(READ, NOWHERE, (notice.zxid, notice.ms, one.session), why, log, result)
-
-
-def _refuse(
-    rule: str, tp: TopicPartition, where: tuple[int, int, int], why: str, log: ZooKeeperLog, result: Tally
-) -> None:
-    """where: zxid, time and session."""
-    zxid, ms, session = where
-    broker = log.broker_of(session)
-    text = f"at zxid {zxid:#x} of ZooKeeper{'' if tp == NOWHERE else f', {tp}'}: {why}"
-    nodes = () if broker is None else (broker,)
-    result.refuse(LogFinding(check=rule, log=tp, offset=-1, take=-1, nodes=nodes, text=text, ms=ms))
+            refuse(READ, NOWHERE, notice[:2], why, log.writers(one.session), result)

@@ -9,10 +9,9 @@ import itertools
 from typing import Final
 
 from checkers.engine.check import Tally, WholeRun
-from checkers.engine.findings import LogFinding
 from checkers.logs.classes import UNCLEAN
 from checkers.logs.rule import Rule, checks_of
-from checkers.logs.zookeeper_log import StateZnode, ZooKeeperLog, whole_log
+from checkers.logs.zookeeper_log import StateZnode, ZooKeeperLog, refuse, whole_log
 from checkers.windows import is_true
 from core.op import TopicPartition
 from core.unclean_elections import SETTING as UNCLEAN_SETTING
@@ -47,12 +46,9 @@ RULES: Final = {
 
 def join(run: WholeRun, result: Tally) -> None:
     """The rules of this module; nothing where the evidence has no log of ZooKeeper."""
-    log = whole_log(run.evidence, RULES, result)
+    log = whole_log(run.evidence, RULES, result, of_states=RULES)
     if log is None:
         return
-    for tp in sorted(log.unread):
-        for rule in RULES:
-            result.leave_open(rule, tp, "a state in ZooKeeper cannot be read")
     for tp, states in sorted(log.states.items()):
         for before, after in itertools.pairwise(states):
             _follows(tp, before, after, log, result)
@@ -117,7 +113,4 @@ def _written_by(tp: TopicPartition, one: StateZnode, log: ZooKeeperLog, result: 
 def _refuse(
     rule: str, tp: TopicPartition, one: StateZnode, why: str, log: ZooKeeperLog, result: Tally
 ) -> None:
-    broker = log.broker_of(one.session)
-    text = f"at zxid {one.zxid:#x} of ZooKeeper, {tp}: {why}"
-    nodes = () if broker is None else (broker,)
-    result.refuse(LogFinding(check=rule, log=tp, offset=-1, take=-1, nodes=nodes, text=text, ms=one.ms))
+    refuse(rule, tp, one[:2], why, log.writers(one.session), result)

@@ -198,7 +198,6 @@ class _Lineage:
             made_ns, made_ms = int(sent["invoke_ns"][row]), int(sent["invoke_ms"][row])
             doubt = self.times.own if by_broker[row] else ""
             self._lost(ACKNOWLEDGED, int(offset[row]), [main], text, -1, made_ms, made_ns, doubt=doubt)
-
         self._in_sync(main, sent, here, kept & held)
 
     def _in_sync(self, main: ReplicaLog, sent: dict[str, Array], here: Array, held: Array) -> None:

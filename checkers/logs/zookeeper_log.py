@@ -5,7 +5,7 @@ first znode; times are those of ZooKeeper's leader, and zxids count its changes.
 """
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from msgspec.structs import replace
 
 from checkers.engine.check import Tally
-from checkers.engine.findings import NOWHERE
+from checkers.engine.findings import NOWHERE, LogFinding
 from core.op import TopicPartition
 from history.evidence import Evidence
 from history.tables import TableRow
@@ -83,13 +83,12 @@ class ZooKeeperLog:
     """By the log of one node of ZooKeeper.
 
     states: of the newest topic of each name. topics: how many had it, one after the other. names: of topics
-    by their ids (since Kafka 2.8), those that are gone among them. removed: names
-    whose newest topic is gone. settings: of the newest topic of a name, each with its zxid; the last ones are
-    in force. brokers, controllers: who was registered, and who was the controller. unread: partitions with a
-    state that cannot be read. epochs: zxid, time, session and value of each write of the controller epoch.
-    deleted_notices: by path. leaving: newest topics that an administrator wants deleted. moved: partitions
-    that one reassigns by a znode. changes: zxid, time and session of each change. nodes: of ZooKeeper.
-    end_ms: of the last change.
+    by their ids (since Kafka 2.8), those that are gone among them. removed: names whose newest topic is gone.
+    settings: of the newest topic of a name, each with its zxid; the last ones are in force. brokers,
+    controllers: who was registered, and who was the controller. unread: partitions with a state that cannot
+    be read. epochs: zxid, time, session and value of each write of the controller epoch. deleted_notices: by
+    path. leaving: newest topics that an administrator wants deleted. moved: partitions that one reassigns by
+    a znode. changes: zxid, time and session of each change. nodes: of ZooKeeper. end_ms: of the last change.
     """
 
     states: dict[TopicPartition, list[StateZnode]] = field(default_factory=dict)
@@ -114,6 +113,11 @@ class ZooKeeperLog:
         """Who had this session, as far as a znode says it."""
         held = (*self.brokers, *self.controllers)
         return next((one.broker for one in held if one.session == session), None)
+
+    def writers(self, session: int) -> tuple[int, ...]:
+        """The same as nodes of a finding: one, or none where it is not known."""
+        broker = self.broker_of(session)
+        return () if broker is None else (broker,)
 
     def may_control(self, session: int, zxid: int) -> bool:
         """Whether a session had /controller then. Where that went, the one that had it last may still write
@@ -153,13 +157,28 @@ def zookeeper_log(evidence: Evidence) -> ZooKeeperLog | None:
     return found
 
 
-def whole_log(evidence: Evidence, rules: Collection[str], result: Tally) -> ZooKeeperLog | None:
-    """The same, for these rules: they are left open where the log is not whole."""
+def whole_log(
+    evidence: Evidence, rules: Collection[str], result: Tally, of_states: Collection[str] = ()
+) -> ZooKeeperLog | None:
+    """The same, for these rules: they are left open where the log is not whole, and those about partitions'
+    states where one cannot be read."""
     log = evidence.once(zookeeper_log)
     if log is None and evidence.table("znodes").num_rows:
         for rule in rules:
             result.leave_open(rule, NOWHERE, "the log of ZooKeeper does not begin with Kafka's first znode")
+    for tp in sorted(log.unread) if log is not None else ():
+        for rule in of_states:
+            result.leave_open(rule, tp, "a state in ZooKeeper cannot be read")
     return log
+
+
+def refuse(
+    rule: str, tp: TopicPartition, where: tuple[int, int], why: str, nodes: Iterable[int], result: Tally
+) -> None:
+    """A rule refuses a change. where: its zxid and time (ms). tp: NOWHERE = it is of no partition."""
+    zxid, ms = where
+    text = f"at zxid {zxid:#x} of ZooKeeper{'' if tp == NOWHERE else f', {tp}'}: {why}"
+    result.refuse(LogFinding(check=rule, log=tp, offset=-1, take=-1, nodes=(*nodes,), text=text, ms=ms))
 
 
 class _Replay:
