@@ -6,6 +6,7 @@ broker_versions        Which versions of Kafka the brokers of a run had, and whe
 bug                    A known bug: what it is, and how a finding shows it.
 cancelled_markers      Markers that came late by a request that their coordinator had given up.
 deleted_topic_offsets  A group's offsets of a deleted topic stay: no broker coordinated it then.
+fenced_offsets         A coordinator of groups stored offsets of a producer that was fenced.
 few_in_sync            Clusters that recovered but for in-sync replicas: which partitions lack some.
 kafka_6082             A former controller that had stood still writes partitions' states.
 kafka_12686            A leader never asks again to change its in-sync replicas: a late answer removed that.

@@ -18,6 +18,7 @@ from checkers.engine.findings import Finding, LogFinding
 from checkers.known_bugs import (
     aborted_index,
     deleted_topic_offsets,
+    fenced_offsets,
     kafka_6082,
     kafka_12686,
     kafka_14402,
@@ -57,6 +58,7 @@ KNOWN_BUGS: Final[dict[str, KnownBug]] = {
     "KAFKA-20734": kafka_20734.BUG,
     "aborted-index-skips": aborted_index.BUG,
     "deleted-topic-offsets": deleted_topic_offsets.BUG,
+    "fenced-offsets": fenced_offsets.BUG,
     "last-replica": last_replica.BUG,
     "letters-by-former-leader": letters_by_former_leader.BUG,
     "late-share-writes": late_share_writes.BUG,
