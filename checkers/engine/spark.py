@@ -271,7 +271,7 @@ def _start(master: str, scratch: str, option: str = "") -> "SparkSession":
         lines = said.read_text(errors="replace").strip().splitlines() if said.exists() else []
         of_java = (line.strip() for line in lines if "java" in line.lower() and "WARNING" not in line)
         why = next(of_java, lines[-1] if lines else str(error).strip())
-        needs = "(it needs Java 17 or 21)" if is_local(master) else f"on {master}"
+        needs = "(it needs Java 17 or later)" if is_local(master) else f"on {master}"
         raise SparkError(f"Spark could not be started {needs}: {why}") from error
 
 

@@ -110,6 +110,7 @@ def java() -> str:
 
 
 def _resolve(version: str, folder: Path) -> None:
+    runs_jars = java()
     say(f"fetching Kafka {version} from Maven Central (about a minute, once)")
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=RESOLVING) as work:
@@ -117,7 +118,7 @@ def _resolve(version: str, folder: Path) -> None:
         module.write_text(_module(version))
         mirror = _mirror()
         settings.write_text(_SETTINGS.format(root=f" root={quoteattr(mirror)}" if mirror else ""))
-        command = [java(), *_proxies(), "-jar", str(_ivy()), "-settings", str(settings)]
+        command = [runs_jars, *_proxies(), "-jar", str(_ivy()), "-settings", str(settings)]
         command += ["-cache", str(Path(work, "ivy")), "-ivy", str(module)]
         command += ["-types", "jar", "bundle"]
         command += ["-retrieve", f"{libs}/[artifact]-[revision].[ext]"]

@@ -33,10 +33,16 @@ ASSUMED = (
 
 
 def configuration(config: NamedSettings) -> NamedSettings:
-    """The settings that the run had; of an import, which has defaults of all, only those that it assumed."""
-    if config.get("imported") is None:
-        return config
-    return {name: value for name, value in config.items() if name in ASSUMED}
+    """The settings that the run had, as a user gives them, without sections of other systems; of an import,
+    which has defaults of all, only those that it assumed."""
+    if config.get("imported") is not None:
+        config = {name: value for name, value in config.items() if name in ASSUMED}
+    known = {name: value for name, value in config.items() if value is not None}
+    if known.get("acks") == -1:
+        known["acks"] = "all"
+    if "isolation" in known:
+        known["isolation"] = Isolation(known["isolation"]).name.lower()
+    return known
 
 
 def described(verdict: Verdict) -> list[tuple[str, str]]:

@@ -123,7 +123,7 @@ def test_without_a_java_that_spark_takes_this_process_judges_and_says_so(
     one = command(run, JAVA_HOME=str(tmp_path / "java"))
     ended = one.wait()
     assert ended.code == right[1]
-    assert ended.err.startswith("inquest: Spark could not be started (it needs Java 17 or 21): ")
+    assert ended.err.startswith("inquest: Spark could not be started (it needs Java 17 or later): ")
     assert ("UnsupportedClassVersionError" if java else "No such file") in ended.err
     assert ended.err.endswith("; this process checked instead\n")
     assert ended.err.count("\n") == 1

@@ -211,7 +211,7 @@ def test_a_java_that_is_not_there_is_told_in_one_line(tmp_path: Path) -> None:
     )
     assert ended.returncode != 0
     last = ended.stderr.strip().splitlines()[-1]
-    assert "SparkError: Spark could not be started (it needs Java 17 or 21)" in last
+    assert "SparkError: Spark could not be started (it needs Java 17 or later)" in last
     assert str(tmp_path) in last
 
 

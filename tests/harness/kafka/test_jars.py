@@ -29,12 +29,15 @@ def test_cached_jars_are_used_as_they_are(tmp_path: Path, monkeypatch: pytest.Mo
     assert jars.cached_versions() == ["4.3.1"]
 
 
-def test_without_java_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_java_it_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("JAVA_HOME", raising=False)
     with pytest.raises(ClusterError, match="install a JRE 17"):
         jars.jars("4.3.1")
     assert jars.cached_versions() == []
+    assert "fetching" not in "".join(capsys.readouterr())
 
 
 NOT_FOUND = "\t\t:: org.apache.kafka#kafka_2.13;9.9.9: not found\n"
