@@ -178,18 +178,17 @@ def wanted(name: str) -> list[str]:
     return list(found.reaches) if found is not None else []
 
 
-def reached(history: History, hits: Mapping[int, FaultHits], evidence: Evidence) -> dict[int, list[str]]:
+def reached(clients: ClientFates, hits: Mapping[int, FaultHits]) -> dict[int, list[str]]:
     """The facts that each fault reached, by its number."""
-    clients = ClientFates(history, evidence)
     found = {}
-    for stage in stages_of(history.events):
+    for stage in stages_of(clients.history.events):
         number = stage.fault.fault
         one = UnderFault(stage=stage, hits=hits[number], clients=clients)
         found[number] = [name for name, fact in FACTS.items() if fact.of_fault(one)]
     return found
 
 
-def reached_by_run(history: History, of_faults: Iterable[Iterable[str]], evidence: Evidence) -> list[str]:
+def reached_by_run(clients: ClientFates, of_faults: Iterable[Iterable[str]]) -> list[str]:
     """The facts that a fault, or the run as a whole, reached."""
-    clients, some = ClientFates(history, evidence), {name for names in of_faults for name in names}
+    some = {name for names in of_faults for name in names}
     return [name for name, fact in FACTS.items() if name in some or fact.at_all(clients)]

@@ -22,7 +22,7 @@ from checkers.engine.kernel_input import OnRecord, on_record
 from checkers.faults.hits import hits
 from checkers.faults.in_force import RunFaults
 from checkers.faults.liveness import liveness
-from checkers.faults.reached import reached, reached_by_run, wanted
+from checkers.faults.reached import ClientFates, reached, reached_by_run, wanted
 from checkers.known_bugs.registry import KNOWN_BUGS, labels
 from checkers.verdict import incidents
 from checkers.verdict.clients import clients
@@ -125,6 +125,11 @@ class JudgedRun:
         return {kind: number for kind, number in found if not kind.check or kind.check in self.checks}
 
     @cached_property
+    def fates(self) -> ClientFates:
+        """What its clients went through."""
+        return ClientFates(self.history, self.evidence)
+
+    @cached_property
     def faults(self) -> RunFaults:
         """The faults that were in force."""
         return RunFaults(self.history)
@@ -203,7 +208,7 @@ def judge(run: JudgedRun) -> Verdict:
         incidents=_told(run),
         engine=run.engine,
         clients=clients(run.history),
-        reached=reached_by_run(history, (fault.reached for fault in faults), run.evidence),
+        reached=reached_by_run(run.fates, (fault.reached for fault in faults)),
     )
     verdict = msgspec.structs.replace(verdict, requirements=required(run.config.require, verdict))
     code = exit_code(
@@ -328,7 +333,7 @@ def _served(run: JudgedRun) -> tuple[Liveness, list[Fault]]:
     try:
         served = liveness(run.faults, dict(run.tally.parts_of(recovery.NAME, ServedTimes)))
         found = hits(run.history, served)
-        facts = reached(run.history, found, run.evidence)
+        facts = reached(run.fates, found)
     except HistoryError:
         raise
     except Exception:  # noqa: BLE001 (named as crashed, and no reason to lose the verdict)

@@ -22,6 +22,8 @@ STORY_OPS_MAX = 5
 STORY_PARTITIONS_MAX = 2
 FINAL = Phase.FINAL.name.lower()
 NOTES_MAX = 4
+ALONE_S = 1.0
+"""What is drawn on both sides of a finding that is about one moment."""
 LONG_S = 60.0
 """An op that took longer does not make the drawing of a finding's seconds longer."""
 
@@ -57,7 +59,7 @@ def seconds(
     times += ends.cuts if ends else []
     times += decisions.times if decisions else []
     times = [at for at in times if abs(at - first) <= LONG_S]
-    pad = max((max(times) - min(times)) * 0.06, 0.02)
+    pad = max((max(times) - min(times)) * 0.06, 0.02) if min(times) < max(times) else ALONE_S
     axis = TimeAxis(max(min(times) - pad, 0.0), max(times) + pad)
     strips = [
         Strip(label=lane.label, bars=fault_bars(lane.spans, axis, WHOLE))

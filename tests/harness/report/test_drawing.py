@@ -295,3 +295,14 @@ def test_a_witness_shows_every_op_in_its_place() -> None:
     assert second.x + second.width == pytest.approx(drawing.axis.length, abs=1e-4), "it never completed"
     assert second.detail == "never completed"
     assert [band.name for band in drawing.behind] == ["pause:long@txn-coordinator"]
+
+
+def test_a_finding_about_one_moment_is_drawn_with_the_seconds_around_it(tmp_path: Path) -> None:
+    times = built("anomalous", tmp_path)
+    folder = anomalous()
+    assert folder.verdict is not None
+    example = folder.verdict.anomalies["torn-txn"].examples[0]
+    alone = msgspec.structs.replace(example, ops=[], at_s=48.5, partition=times.cluster.partitions[0].name)
+    drawing = around.seconds(alone, [], [], times)
+    assert drawing is not None
+    assert (drawing.axis.begin, drawing.axis.end) == (47.5, 49.5)
