@@ -14,11 +14,13 @@ faults      What the faults of a run did to it.
 known_bugs  Known bugs of Kafka and its clients, recognised by evidence in the history of a run:
             one module a bug.
 logs        Checks of evidence: what brokers left behind, and no client is asked.
+log_settings  What the settings of a topic say of what its logs may lose.
 recordings  Recordings of other programs, small histories that others wrote by hand, and what other
             checkers take.
 registration  Whether faults explain that a broker could not register with the controller quorum.
 run_source  Recorded runs as Spark DataFrames: one run, or a year of nights.
 run_tables  The tables of recorded runs as people ask them: words for codes, seconds.
+run_windows  The windows of a recorded run, from what is on record: faults, roles, ends of nodes.
 verdict     The verdict of a run: what was found, whether it is allowed, what could not be decided.
 windows     When records may have been taken off the logs of a run, and by what.
 

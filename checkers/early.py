@@ -21,8 +21,10 @@ from checkers.checks.integrity import PHANTOM
 from checkers.engine import pipeline
 from checkers.engine.check import Early
 from checkers.engine.findings import INFO, Finding, Level
-from checkers.windows import OFFSETS, log_settings, whenever
+from checkers.log_settings import log_settings
+from checkers.windows import whenever
 from core.config import RunConfig
+from core.internal_topics import GROUP_TOPIC
 from core.op import GONE_MARK
 from core.producer_state import forgetful
 from history.columns import Array, columns, numbers
@@ -79,7 +81,7 @@ def final(tables: Mapping[str, pa.Table], config: RunConfig, *, power: bool) -> 
     settled = _settled(tables)
     checks = {name: check for name, check in CHECKS.items() if EARLY.keys() & check.anomalies.keys()}
     checks["cycles"] = replace(checks["cycles"], join=None)  # cycles are not final, and dear
-    unclean = log_settings(config, "").unclean or log_settings(config, OFFSETS).unclean
+    unclean = log_settings(config, "").unclean or log_settings(config, GROUP_TOPIC).unclean
     windows = whenever(
         numbers(tables["tps"], "tp").tolist(), unclean=unclean, power=power, away=config.compacted
     )

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
 
-from checkers.windows import FOREVER, Span, Windows, may_move_leaders
+from checkers.run_windows import may_move_leaders
+from checkers.windows import FOREVER, Span, Windows
 from core.config import RunConfig
 from core.flushing import number
 from core.systems import ExternalSection

@@ -17,6 +17,7 @@ flushing       When brokers flush the logs of a topic, by the settings of a run:
                of power may take.
 generator      Generators: pure schedules of ops, and the random sources they draw
                from.
+internal_topics  Kafka's own topics, by name.
 java_hash      The hash by which Kafka places coordinators.
 known_names    What is said of a name that is not among the known ones.
 keys           Keys of records in compacted topics: a value says its key.

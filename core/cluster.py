@@ -18,19 +18,7 @@ from core.errors import ClusterError
 from core.java_hash import java_hash
 from core.op import Isolation, TopicPartition
 
-TRANSACTION_TOPIC = "__transaction_state"
-GROUP_TOPIC = "__consumer_offsets"
-SHARE_STATE_TOPIC = "__share_group_state"
-INTERNAL_TOPICS: Final = frozenset(
-    {TRANSACTION_TOPIC, GROUP_TOPIC, SHARE_STATE_TOPIC, "__cluster_metadata", "__remote_log_metadata"}
-)
-"""Kafka's own. Names of other programs' begin with two underscores, too (`__CruiseControlMetrics`)."""
 V = TypeVar("V")
-
-
-def internal(topic: str) -> bool:
-    """Whether a topic is Kafka's own."""
-    return topic in INTERNAL_TOPICS
 
 
 def unserved(said: Mapping[int, str]) -> ClusterError:

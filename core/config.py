@@ -25,9 +25,9 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
-from core.cluster import internal
 from core.errors import ConfigError, HistoryError
 from core.files import read_small
+from core.internal_topics import internal
 from core.known_names import unknown
 from core.op import DATABASE, Isolation
 from core.presets import PRESETS, NamedSettings

@@ -7,8 +7,8 @@ import random
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from core.cluster import GROUP_TOPIC, TRANSACTION_TOPIC
 from core.config import RunConfig
+from core.internal_topics import GROUP_TOPIC, TRANSACTION_TOPIC
 from core.op import TopicPartition
 from core.systems import ExternalSection, KafkaSection
 from nemesis.types import ClusterView, NoTarget, WorkloadNames

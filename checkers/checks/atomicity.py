@@ -13,7 +13,7 @@ from checkers.checks.durability import passed_over
 from checkers.engine.check import AnomalyClass, Check, Tally, WholeRun
 from checkers.engine.findings import FAIL, NEVER, OK, Finding, OfTransaction, PartitionResult
 from checkers.engine.partition_view import KernelView
-from checkers.windows import TRANSACTIONS
+from core.internal_topics import TRANSACTION_TOPIC
 from history.columns import Array
 from history.reader import History, value_text
 
@@ -76,7 +76,7 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
             value=sends["value"][rows],
             missing=missing,
             undecided=undecided,
-            excuse=p.excuses_with(since, np.full(len(rows), NEVER), TRANSACTIONS),
+            excuse=p.excuses_with(since, np.full(len(rows), NEVER), TRANSACTION_TOPIC),
         )
 
 

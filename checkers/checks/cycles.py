@@ -36,7 +36,8 @@ from checkers.engine.dependencies import (
 from checkers.engine.evidence import FetchedRecords, Wanted
 from checkers.engine.findings import INFO, RC, Finding, PartitionResult, Shown, at, got, reader, sent
 from checkers.engine.partition_view import KernelView, distinct
-from checkers.windows import NO_EXCUSE, TRANSACTIONS, RunWindows
+from checkers.windows import NO_EXCUSE, RunWindows
+from core.internal_topics import TRANSACTION_TOPIC
 from history.columns import Array, Columns, columns
 from history.reader import History
 from history.tables import OPEN
@@ -258,7 +259,7 @@ def _excuses(found: Components, clock: Columns, windows: RunWindows) -> Array:
     mine = found.label[found.ops]
     np.minimum.at(since, mine, clock["invoke_ns"][found.ops])
     np.maximum.at(until, mine, clock["complete_ns"][found.ops])
-    return windows.excuses((TRANSACTIONS,), since, until)
+    return windows.excuses((TRANSACTION_TOPIC,), since, until)
 
 
 def _classes(graph: Graph) -> Iterator[tuple[str, Components, Array]]:

@@ -23,7 +23,8 @@ from checkers.engine.findings import (
     at,
 )
 from checkers.engine.partition_view import KernelView
-from checkers.windows import TRANSACTIONS, Excuse, LogWindows
+from checkers.windows import Excuse, LogWindows
+from core.internal_topics import TRANSACTION_TOPIC
 from history.columns import Array
 from history.reader import History
 from history.verdict import IN_THE_LOG
@@ -152,7 +153,7 @@ def _taken(p: KernelView, rows: Array) -> Array:
     if p.known.on_record.final_reads:
         hidden = np.flatnonzero(p.may_be_hidden(rows))
         since, ever = p.first_sent[rows[hidden]], np.full(len(hidden), NEVER)
-        codes[hidden] = p.excuses_with(since, ever, TRANSACTIONS)
+        codes[hidden] = p.excuses_with(since, ever, TRANSACTION_TOPIC)
     return codes
 
 

@@ -23,7 +23,7 @@ from checkers.engine.findings import (
     at,
 )
 from checkers.engine.partition_view import KernelView, distinct
-from checkers.windows import TRANSACTIONS
+from core.internal_topics import TRANSACTION_TOPIC
 from core.op import CommitKind
 from history.columns import columns
 from history.reader import History
@@ -99,7 +99,7 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
 
     fates = {1: Zombie.COMMITTED, 0: Zombie.UNCOMMITTED}
     # a log that lost its end has room for the successor's record below, long after the zombie's answer
-    excuses = p.excuses_with(tenure.since[p.owner[hits]], np.full(len(hits), NEVER), TRANSACTIONS)
+    excuses = p.excuses_with(tenure.since[p.owner[hits]], np.full(len(hits), NEVER), TRANSACTION_TOPIC)
     result.report(ZOMBIE, hits, zombie, p.committed[hits], fates, excuses=excuses)
 
 
@@ -133,7 +133,7 @@ def _join(run: WholeRun, tally: Tally) -> None:
         )
 
     since = tenure.since[run.known.positions(ops["process"][hits])]
-    logs = (*run.known.windows.partitions, TRANSACTIONS)
+    logs = (*run.known.windows.partitions, TRANSACTION_TOPIC)
     excuses = run.known.windows.excuses(logs, since, np.full(len(hits), NEVER))
     tally.report(ZOMBIE, hits, zombie, np.zeros(len(hits)), {0: Zombie.COMMIT}, excuses=excuses)
 

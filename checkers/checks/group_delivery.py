@@ -36,8 +36,8 @@ from checkers.engine.findings import (
     reader,
 )
 from checkers.engine.partition_view import KernelView, among, distinct
-from checkers.windows import OFFSETS
 from core.config import RunConfig
+from core.internal_topics import GROUP_TOPIC
 from core.op import AssignmentKind, CommitKind
 from core.systems import ImportedSection
 from history.columns import Array, Columns, columns, grouped
@@ -343,7 +343,9 @@ def _join(run: WholeRun, tally: Tally) -> None:
     if run.known.on_record.commits:
         for owned in _two_owners(run):
             begun = run.known.begun(owned.key[1])
-            tally.add(DOUBLE, [owned], run.known.windows.ever(OFFSETS, since=begun))  # no data tell who owns
+            tally.add(
+                DOUBLE, [owned], run.known.windows.ever(GROUP_TOPIC, since=begun)
+            )  # no data tell who owns
         doubt_silent(NAME, run, tally)
     tally.doubt(
         NAME,

@@ -18,7 +18,8 @@ from checkers.engine.check import AnomalyClass, Check, Early, Tally, WholeRun
 from checkers.engine.findings import FAIL, NEVER, Finding, PartitionResult, at, reader
 from checkers.engine.kernel_input import KernelInput
 from checkers.engine.partition_view import KernelView
-from checkers.windows import NO_EXCUSE, TRANSACTIONS
+from checkers.windows import NO_EXCUSE
+from core.internal_topics import TRANSACTION_TOPIC
 from core.payload import named
 from history.columns import Array
 from history.reader import History
@@ -135,7 +136,7 @@ def _inputs(p: KernelView) -> Iterator[NamedInput]:
     open_ = np.setdiff1d(np.union1d(removed, undecided), by_right)
     open_ = open_[~p.failed[open_]]
     since = sends["invoke_ns"][rows]
-    excuses = p.excuses_with(since, np.full(len(rows), NEVER), TRANSACTIONS)
+    excuses = p.excuses_with(since, np.full(len(rows), NEVER), TRANSACTION_TOPIC)
     lost = np.isin(rows, hidden) & (sends["outcome"][rows] != FAIL)
     fates = np.isin(rows, by_right) * Fate.REMOVED.value + np.isin(rows, open_) * Fate.OPEN.value
     codes = np.where(lost, excuses, NO_EXCUSE)

@@ -17,7 +17,7 @@ from checkers.allowed import Answer, Ground, not_fetched, truncated, truncation
 from checkers.engine.check import AnomalyClass, Check, Early, Tally, WholeRun
 from checkers.engine.findings import FAIL, FINAL, RC, Finding, Level, PartitionResult, Shown, What, at, reader
 from checkers.engine.partition_view import KernelView, among, distinct
-from checkers.windows import TRANSACTIONS
+from core.internal_topics import TRANSACTION_TOPIC
 from core.op import CommitKind
 from history.columns import Array, Columns, columns
 from history.reader import History
@@ -115,7 +115,7 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
 def _decided_again(p: KernelView, rows: Array, until: Array) -> Array:
     """Codes of what may have shown these sends before they were decided: a coordinator that has lost the rest
     writes the markers of an older decision again."""
-    return p.known.windows.excuses((TRANSACTIONS,), p.first_sent[rows], until)
+    return p.known.windows.excuses((TRANSACTION_TOPIC,), p.first_sent[rows], until)
 
 
 def _under_way(p: KernelView, result: PartitionResult) -> None:

@@ -18,7 +18,8 @@ from checkers.engine.check import AnomalyClass, Check, Tally, WholeRun
 from checkers.engine.findings import FAIL, FINAL, RC, Finding, PartitionResult, Shown, What, at
 from checkers.engine.partition_view import KernelView
 from checkers.engine.share_groups import Delivery, Life, RunShareGroups, Said
-from checkers.windows import OF_SHARES, TRANSACTIONS
+from checkers.windows import OF_SHARES
+from core.internal_topics import TRANSACTION_TOPIC
 from core.op import Acknowledgement, Outcome
 from history.reader import History
 from history.tables import OPEN
@@ -252,7 +253,7 @@ def _aborted(p: KernelView, group: int, lives: dict[int, Life], result: Partitio
             continue
         row = of_value[one.value]
         sent, since = p.placed(row), p.first_sent[row : row + 1]
-        excuse = p.excuses_with(since, np.full(1, one.done_ns), TRANSACTIONS)
+        excuse = p.excuses_with(since, np.full(1, one.done_ns), TRANSACTION_TOPIC)
         found = AbortedDelivery(
             key=(p.tp, group, offset),
             process=sent.process,

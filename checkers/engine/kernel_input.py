@@ -16,18 +16,12 @@ from checkers.engine.cut_journals import NOBODY, absent, broke_off, cut
 from checkers.engine.findings import CAP, FAIL, FINAL, INFO, NEVER, OK, RC, RU
 from checkers.engine.polls_in_doubt import NONE, PollsInDoubt, polls_in_doubt
 from checkers.engine.share_groups import RunShareGroups, share_groups
+from checkers.log_settings import NOT_COMPACTED, tombstones_kept_ns
 from checkers.registration import Hindrances, hindrances
-from checkers.windows import (
-    NOT_COMPACTED,
-    OF_GROUPS,
-    OFFSETS,
-    Deletion,
-    RunWindows,
-    deletions,
-    run_windows,
-    tombstones_kept_ns,
-)
+from checkers.run_windows import Deletion, deletions, run_windows
+from checkers.windows import OF_GROUPS, RunWindows
 from core.config import RunConfig
+from core.internal_topics import GROUP_TOPIC
 from core.offset_fencing import offsets_fenced
 from core.op import AssignmentKind, CommitKind, End
 from core.payload import named
@@ -237,7 +231,7 @@ class KernelInput:
         """The internal topics that may have lost what a finding misses of the offsets of a group. records: it
         rests on which records there are for the group, too, as the ends of transactions say."""
         decided = group in self.transactional or group in self.unseen or (records and not self.dense)
-        return OF_GROUPS if decided else (OFFSETS,)
+        return OF_GROUPS if decided else (GROUP_TOPIC,)
 
     def ended_by(self, ops: Array) -> Array:
         """When these ops, which are transactions, had completed at the latest: not long after they had."""

@@ -14,7 +14,9 @@ from checkers.engine.acknowledged import acknowledged
 from checkers.engine.compaction import Compacted, compacted
 from checkers.engine.findings import FAIL, FINAL, INFO, NEVER, OK, RC, RU, Shown, What
 from checkers.engine.kernel_input import KernelInput
-from checkers.windows import NOT_COMPACTED, Deletion, LogWindows
+from checkers.log_settings import NOT_COMPACTED
+from checkers.run_windows import Deletion
+from checkers.windows import LogWindows
 from history.columns import Array, Columns, held
 from history.reader import Bound
 from history.tables import GONE

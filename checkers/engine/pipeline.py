@@ -36,9 +36,12 @@ from checkers.engine.log_tasks import LogWork, log_tasks
 from checkers.engine.memory import keep_freed
 from checkers.engine.open_transactions import sent_twice, shown, shown_in_unit
 from checkers.engine.partition_view import KernelView, distinct
-from checkers.windows import OFFSETS, LogWindows, RunWindows, log_settings, run_windows
+from checkers.log_settings import log_settings
+from checkers.run_windows import run_windows
+from checkers.windows import LogWindows, RunWindows
 from core.config import RunConfig
 from core.errors import SparkError
+from core.internal_topics import GROUP_TOPIC
 from core.progress import ProgressStage
 from history import storage
 from history.columns import Array, Columns, columns, grouped, numbers
@@ -170,7 +173,9 @@ def check_sealed(
     results.sort(key=lambda result: result.tp)
     clients = _History(tables=history.tables, known=known, events=history.events, results=results)
     windows = _log_windows(found, history.events, config)
-    return _joined(clients, checks, found, history, workers, windows, log_settings(config, OFFSETS).unclean)
+    return _joined(
+        clients, checks, found, history, workers, windows, log_settings(config, GROUP_TOPIC).unclean
+    )
 
 
 def check_evidence(

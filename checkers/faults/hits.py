@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from checkers.engine.findings import FAIL, INFO, OK
-from core.cluster import GROUP_TOPIC, TRANSACTION_TOPIC
+from core.internal_topics import GROUP_TOPIC, TRANSACTION_TOPIC
 from core.java_hash import java_hash
 from core.op import GONE_MARK
 from core.session import UNAWAITED

@@ -14,7 +14,7 @@ import numpy as np
 from checkers.faults.hits import FaultInForce, given_up, stages_of
 from checkers.logs.answers import FENCING
 from checkers.logs.orders import refused_at
-from checkers.windows import RECREATES
+from checkers.run_windows import RECREATES
 from core.op import AssignmentKind, Phase
 from history.columns import Array, columns
 from history.events import PhaseStarted, RecordsDeleted

@@ -18,7 +18,7 @@ from checkers.known_bugs.labelled_run import SLACK_MS, LabelledRun
 from checkers.known_bugs.transaction_fates import Suspicion
 from checkers.logs.elections import Election, elections, newest_log
 from checkers.logs.metadata_rows import rows
-from core.cluster import GROUP_TOPIC
+from core.internal_topics import GROUP_TOPIC
 from core.op import GONE_MARK, TopicPartition
 from history.broker_logs import OffsetsDeletedLine
 from history.evidence import Evidence

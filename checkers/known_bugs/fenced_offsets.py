@@ -10,7 +10,7 @@ from checkers.known_bugs.bug import KnownBug
 from checkers.known_bugs.labelled_run import LabelledRun
 from checkers.logs.classes import TORN_DECISION, VIOLATION
 from checkers.logs.decisions import AGREE
-from core.cluster import GROUP_TOPIC
+from core.internal_topics import GROUP_TOPIC
 from model.accepting.data_partition import PRODUCER_EPOCH
 
 UNCHECKED: Final = (0, 11, 0, 2)

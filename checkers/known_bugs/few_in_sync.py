@@ -7,7 +7,7 @@ from typing import Final
 from checkers.checks.recovery import ClusterNotBack
 from checkers.known_bugs.labelled_run import LabelledRun
 from checkers.known_bugs.transaction_fates import Suspicion
-from core.cluster import internal
+from core.internal_topics import internal
 from core.op import TopicPartition
 from history.events import RolesSeen
 from history.reader import History

@@ -15,12 +15,12 @@ from checkers.known_bugs.labelled_run import LabelledRun
 from checkers.known_bugs.late_requests import COMMITTING, late_requests
 from checkers.known_bugs.log_findings import between, transactional_ids
 from checkers.known_bugs.transaction_fates import Suspicion, coordinators_answered, first_open, unclaimed
+from checkers.log_settings import is_true
 from checkers.logs.classes import HANGING as HANGING_PARTITION
 from checkers.logs.clocks import timely
 from checkers.logs.decisions import MARKED, NAMED
 from checkers.logs.transactions import transaction_logs
-from checkers.windows import is_true
-from core.cluster import GROUP_TOPIC
+from core.internal_topics import GROUP_TOPIC
 from core.op import TopicPartition
 from history.tables import TableRow
 from model.log.unified_log import NO_PRODUCER

@@ -28,7 +28,7 @@ from checkers.logs.coordinator_log import CoordinatorLog, CoordinatorRecord, coo
 from checkers.logs.elections import Elections, elections, survivor
 from checkers.logs.replicas import ReplicaLog, replicas
 from checkers.logs.transactions import Transaction, transaction_logs
-from core.cluster import TRANSACTION_TOPIC
+from core.internal_topics import TRANSACTION_TOPIC
 from core.op import TopicPartition
 from history.broker_logs import CoordinatorElected, replica_lines
 from history.columns import Array, columns, numbers

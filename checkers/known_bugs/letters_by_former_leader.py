@@ -9,7 +9,7 @@ from checkers.known_bugs.bug import KnownBug
 from checkers.known_bugs.labelled_run import LabelledRun
 from checkers.known_bugs.transaction_fates import Suspicion
 from checkers.logs.accept_share import Key, lacking
-from core.cluster import SHARE_STATE_TOPIC
+from core.internal_topics import SHARE_STATE_TOPIC
 from history.evidence import Evidence
 from model.share.record_states import RecordState
 

@@ -37,7 +37,7 @@ from checkers.logs.classes import HANGING as HANGING_PARTITION
 from checkers.logs.decisions import AGREE, DECIDED, NAMED
 from checkers.logs.messages import MARKERS_LOGGED
 from checkers.logs.transactions import NEVER
-from core.cluster import TRANSACTION_TOPIC
+from core.internal_topics import TRANSACTION_TOPIC
 from history.broker_logs import MarkersSent
 from history.evidence import WRITE_TXN_MARKERS
 from history.reader import OpRecord

@@ -20,7 +20,7 @@ from checkers.logs.producer_files import (
 from checkers.logs.producer_walk import KnownProducers, Walk, deleted_below, forgotten, walk
 from checkers.logs.replicas import COMPARED, ReplicaLog, last_take, newest, of_one_topic, replicas
 from checkers.logs.rule import Rule, checks_of, refused
-from checkers.windows import TRANSACTIONS
+from core.internal_topics import TRANSACTION_TOPIC
 from core.op import TopicPartition
 from core.producer_state import EXPIRATION
 from history.evidence import Evidence
@@ -44,49 +44,49 @@ RULES: Final = {
         "2147483647 is followed by 0.",
         "KIP-98, ProducerAppendInfo.checkSequence",
         forgets=FORGETS,
-        rests_on=(TRANSACTIONS,),
+        rests_on=(TRANSACTION_TOPIC,),
     ),
     NO_REPEAT: Rule(
         "No batch stands in the log twice while the log remembers it: five batches of each producer.",
         "KIP-98, KAFKA-5494, ProducerStateEntry.findDuplicateBatch",
         forgets=FORGETS,
-        rests_on=(TRANSACTIONS,),
+        rests_on=(TRANSACTION_TOPIC,),
     ),
     EPOCH_BEGINS: Rule(
         "The first batch under a new producer epoch begins with sequence 0.",
         "KIP-360, ProducerAppendInfo.checkSequence",
         forgets=FORGETS,
-        rests_on=(TRANSACTIONS,),
+        rests_on=(TRANSACTION_TOPIC,),
     ),
     UNKNOWN_BEGINS: Rule(
         "A producer that the log does not know begins with sequence 0 where its transaction has version 2.",
         "KAFKA-18202 (4.1)",
         forgets=FORGETS,
-        rests_on=(TRANSACTIONS,),
+        rests_on=(TRANSACTION_TOPIC,),
     ),
     PRODUCER_EPOCH: Rule(
         "No batch has an older producer epoch than one of its producer before it.",
         "KIP-98, ProducerAppendInfo.checkProducerEpoch",
         forgets=FORGETS,
-        rests_on=(TRANSACTIONS,),
+        rests_on=(TRANSACTION_TOPIC,),
     ),
     PLAIN_IN_TRANSACTION: Rule(
         "While its transaction is open in a partition, a producer writes only transactional batches there.",
         "KIP-98, ProducerAppendInfo.appendDataBatch",
-        rests_on=(TRANSACTIONS,),
+        rests_on=(TRANSACTION_TOPIC,),
     ),
     MARKER_EPOCH: Rule(
         "A marker has no older producer epoch than the log knows; one of transaction version 2 has a newer "
         "one than the transaction that it ends.",
         "KIP-98, KIP-1228, KAFKA-19446, ProducerAppendInfo.checkProducerEpoch",
         forgets=FORGETS,
-        rests_on=(TRANSACTIONS,),
+        rests_on=(TRANSACTION_TOPIC,),
     ),
     COORDINATOR_EPOCH: Rule(
         "A marker has no older coordinator epoch than its producer's marker before it.",
         "KIP-98, ProducerAppendInfo.checkCoordinatorEpoch",
         forgets=FORGETS,
-        rests_on=(TRANSACTIONS,),
+        rests_on=(TRANSACTION_TOPIC,),
     ),
     PRODUCER_SNAPSHOT: Rule(
         "A producer snapshot is the state of producers that the log before its offset makes.",

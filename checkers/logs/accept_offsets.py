@@ -16,8 +16,8 @@ from checkers.engine.findings import Found, PartitionResult
 from checkers.logs.elections import partition_count
 from checkers.logs.replicas import COMPRESSED, ReplicaLog, last_take, newest, replicas
 from checkers.logs.rule import Rule, checks_of, refused
-from core.cluster import GROUP_TOPIC
 from core.consumer_protocol import assigned
+from core.internal_topics import GROUP_TOPIC
 from core.op import TopicPartition
 from history.evidence import Evidence
 from model.accepting import offsets_log as log

@@ -13,8 +13,7 @@ from checkers.engine.findings import LogFinding, PartitionResult
 from checkers.logs.elections import elections, partition_count, survivor
 from checkers.logs.replicas import COMPRESSED, ReplicaLog, newest, replicas
 from checkers.logs.rule import Rule, checks_of
-from checkers.windows import OFFSETS
-from core.cluster import SHARE_STATE_TOPIC
+from core.internal_topics import GROUP_TOPIC, SHARE_STATE_TOPIC
 from core.op import TopicPartition
 from history.evidence import Evidence
 from history.tables import TableRow
@@ -29,12 +28,12 @@ RULES: Final = {
     EPOCHS: Rule(
         "State epochs and leader epochs of a share partition do not fall.",
         "KIP-932; ShareCoordinatorShard.maybeGetWriteStateError",
-        rests_on=(OFFSETS,),
+        rests_on=(GROUP_TOPIC,),
     ),
     START: Rule(
         "Within a state epoch the start offset of a share partition does not fall.",
         "KIP-932; apache/kafka#23074",
-        rests_on=(OFFSETS,),
+        rests_on=(GROUP_TOPIC,),
     ),
     WHOLE: Rule(
         "A snapshot of a share partition has at least what the records before it add up to.",

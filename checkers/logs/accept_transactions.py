@@ -13,7 +13,7 @@ from checkers.logs.cluster_era import era_of
 from checkers.logs.elections import partition_count
 from checkers.logs.replicas import COMPRESSED, ReplicaLog, last_take, newest, replicas
 from checkers.logs.rule import Rule, checks_of, refused
-from checkers.windows import TRANSACTIONS
+from core.internal_topics import TRANSACTION_TOPIC
 from core.op import TopicPartition
 from history.evidence import Evidence
 from model.accepting.transaction_log import (
@@ -30,7 +30,6 @@ from model.accepting.transaction_log import (
     TransactionLog,
 )
 from model.coordinator.transaction_metadata import TransactionRecord, TransactionState, TransactionTombstone
-from model.replication.node import TRANSACTION_TOPIC
 
 RULES: Final = {
     STATE: Rule(
@@ -64,7 +63,7 @@ RULES: Final = {
     OWNER: Rule(
         "A producer id belongs to one transactional id.",
         "KIP-98, ProducerIdManager",
-        rests_on=(TRANSACTIONS,),
+        rests_on=(TRANSACTION_TOPIC,),
     ),
 }
 

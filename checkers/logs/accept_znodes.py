@@ -9,10 +9,10 @@ import itertools
 from typing import Final
 
 from checkers.engine.check import Tally, WholeRun
+from checkers.log_settings import is_true
 from checkers.logs.classes import UNCLEAN
 from checkers.logs.rule import Rule, checks_of
 from checkers.logs.zookeeper_log import StateZnode, ZooKeeperLog, refuse, whole_log
-from checkers.windows import is_true
 from core.op import TopicPartition
 from core.unclean_elections import SETTING as UNCLEAN_SETTING
 from model.accepting import partition_state

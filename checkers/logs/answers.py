@@ -15,7 +15,7 @@ from checkers.logs.clocks import CLOCK_MS, jumped_ms, nodes_apart_ms, own_clocks
 from checkers.logs.coordinator_log import Row
 from checkers.logs.rule import Rule, checks_of
 from checkers.logs.transactions import Transaction, TransactionLogs, transaction_logs
-from checkers.windows import TRANSACTIONS
+from core.internal_topics import TRANSACTION_TOPIC
 from core.op import CommitKind, Outcome, TopicPartition
 from history.columns import columns
 from history.evidence import Evidence
@@ -33,19 +33,19 @@ RULES: Final = {
         " failed; one that its client saw aborted has no PrepareCommit.",
         "KIP-98; TransactionCoordinator.endTransaction",
         LOST_DECISION,
-        rests_on=(TRANSACTIONS,),
+        rests_on=(TRANSACTION_TOPIC,),
     ),
     IDENTITIES: Rule(
         "Each producer id and epoch that a transactional client received is in `__transaction_state` under"
         " its transactional id.",
         "KIP-98, KIP-360; TransactionCoordinator.initProducerId",
-        rests_on=(TRANSACTIONS,),
+        rests_on=(TRANSACTION_TOPIC,),
     ),
     FENCED: Rule(
         "For a client that learns that it is fenced, `__transaction_state` has a later epoch or producer id"
         " of its transactional id.",
         "KIP-98, KIP-360; TransactionMetadata.prepareFenceProducerEpoch",
-        rests_on=(TRANSACTIONS,),
+        rests_on=(TRANSACTION_TOPIC,),
     ),
 }
 

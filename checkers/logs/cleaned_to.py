@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.compute as pc
 
-from core.cluster import GROUP_TOPIC, TRANSACTION_TOPIC
+from core.internal_topics import GROUP_TOPIC, TRANSACTION_TOPIC
 from history.evidence import Evidence
 
 POLICY = "cleanup.policy"

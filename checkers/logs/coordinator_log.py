@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from checkers.logs.elections import Elections, elections, survivor
 from checkers.logs.replicas import ReplicaLog, last_take, replicas
-from core.cluster import TRANSACTION_TOPIC
+from core.internal_topics import TRANSACTION_TOPIC
 from core.op import TopicPartition
 from history.evidence import END, Evidence
 

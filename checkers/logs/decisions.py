@@ -33,8 +33,7 @@ from checkers.logs.markers import Ended, Marker, earliest, markers_of
 from checkers.logs.replicas import Array, ReplicaLog, replicas
 from checkers.logs.rule import Rule, checks_of
 from checkers.logs.transactions import NEVER, PREPARED, Transaction, TransactionLogs, transaction_logs
-from checkers.windows import TRANSACTIONS
-from core.cluster import GROUP_TOPIC
+from core.internal_topics import GROUP_TOPIC, TRANSACTION_TOPIC
 from core.op import TopicPartition
 from history.evidence import Evidence
 
@@ -49,32 +48,32 @@ RULES: Final = {
         " producer id, marker epoch and result, with this partition.",
         "KIP-98, KIP-890; TransactionMarkerChannelManager",
         LOST_DECISION,
-        rests_on=(TRANSACTIONS,),
+        rests_on=(TRANSACTION_TOPIC,),
     ),
     COORDINATOR_EPOCH: Rule(
         "The coordinator epoch of a marker is a leader epoch of the transactional id's partition of"
         " `__transaction_state`, not before the one of the decision.",
         "KIP-98; TransactionStateManager.loadTransactionsForTxnTopicPartition",
-        rests_on=(TRANSACTIONS,),
+        rests_on=(TRANSACTION_TOPIC,),
     ),
     AGREE: Rule(
         "A transaction ends in all of its partitions by markers of one result.",
         "KIP-98",
         TORN_DECISION,
-        rests_on=(TRANSACTIONS,),
+        rests_on=(TRANSACTION_TOPIC,),
     ),
     MARKED: Rule(
         "Each partition that a completed transaction names has a marker of its result; where the beginning of"
         " its log may be gone, behind the records that are left.",
         "KIP-98; KAFKA-20734",
         HANGING,
-        rests_on=(TRANSACTIONS,),
+        rests_on=(TRANSACTION_TOPIC,),
     ),
     NAMED: Rule(
         "A transaction's decision names each partition that has records of the transaction.",
         "KIP-98, KIP-890 (AddPartitionsToTxn, verification)",
         HANGING,
-        rests_on=(TRANSACTIONS,),
+        rests_on=(TRANSACTION_TOPIC,),
     ),
 }
 

@@ -20,9 +20,9 @@ from checkers.logs.clocks import apart_ms, nodes_apart_ms, own_clocks
 from checkers.logs.elections import METADATA, Elections, elections, survivor
 from checkers.logs.replicas import COMPRESSED, Array, ReplicaLog, compare, finding, replicas
 from checkers.logs.rule import Rule, checks_of
-from checkers.windows import deletions
-from core.cluster import GROUP_TOPIC, internal
+from checkers.run_windows import deletions
 from core.config import recorded_config
+from core.internal_topics import GROUP_TOPIC, internal
 from core.op import Outcome, TopicPartition
 from core.retention import removes
 from history.events import JournalsListed

@@ -28,8 +28,7 @@ from checkers.logs.replicas import Array
 from checkers.logs.rule import Rule, checks_of
 from checkers.logs.transactions import NEVER, PREPARED, TransactionLogs, transaction_logs
 from checkers.logs.zookeeper_log import zookeeper_log
-from checkers.windows import TRANSACTIONS
-from core.cluster import TRANSACTION_TOPIC
+from core.internal_topics import TRANSACTION_TOPIC
 from core.op import TopicPartition
 from history.evidence import ALL, CLIENT, END_TXN, FETCH, PRODUCE, WRITE_TXN_MARKERS, Evidence
 from history.reader import History
@@ -55,7 +54,7 @@ RULES: Final = {
         " `__transaction_state`, or in a log that a node had when it died.",
         "KIP-98; TransactionMarkerChannelManager",
         LOST_DECISION,
-        rests_on=(TRANSACTIONS,),
+        rests_on=(TRANSACTION_TOPIC,),
     ),
     ENDED: Rule(
         "When a coordinator answers EndTxn without an error, it can know that the decision is committed, as"

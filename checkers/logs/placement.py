@@ -17,7 +17,7 @@ from checkers.logs.elections import METADATA, newest_log
 from checkers.logs.metadata_rows import Row, record, rows
 from checkers.logs.rule import Rule, checks_of
 from checkers.logs.zookeeper_log import EphemeralZnode, TopicZnode, ZooKeeperLog, zookeeper_log
-from checkers.windows import OFFSETS, SHARE_STATE, TRANSACTIONS
+from core.internal_topics import GROUP_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_TOPIC
 from model.accepting.metadata_records import LogImage
 from model.metadata.replica_placer import assign
 from model.metadata.striped_replica_placer import UsableBroker, place
@@ -64,7 +64,7 @@ def join(run: WholeRun, result: Tally) -> None:
     own = {row["topic"] for row in run.tables["tps"].to_pylist()} if "tps" in run.tables else set()
     if not own:
         return  # who created the topics is not known
-    topics = frozenset({*own, TRANSACTIONS, OFFSETS, SHARE_STATE})
+    topics = frozenset({*own, TRANSACTION_TOPIC, GROUP_TOPIC, SHARE_STATE_TOPIC})
     if znodes is not None:
         for creation in znodes.creations:
             if creation.topic in topics:

@@ -11,13 +11,13 @@ from checkers.engine.memory import uncollected
 from checkers.logs.cluster_era import era_of
 from checkers.logs.elections import elections
 from checkers.logs.replicas import ReplicaLog
+from core.internal_topics import GROUP_TOPIC
 from core.op import TopicPartition
 from history.evidence import Evidence
 from model.accepting.data_partition import DataPartition
 from model.accepting.refusal import Refusal
 from model.eras import Era
 from model.log.unified_log import ABORT, COMMIT, NO_SEQUENCE, REMOVED, ProducerSnapshotEntry, RecordBatch
-from model.replication.node import GROUP_TOPIC
 
 PERMISSIVE: Final = Era(remembered_batches=1, marker_epoch_rises=False, begins_at_zero=False)
 """Asks for nothing that some version with producer ids does not do."""

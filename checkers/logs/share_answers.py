@@ -16,8 +16,8 @@ from checkers.engine.share_groups import RunShareGroups, Said, share_groups
 from checkers.logs.accept_share import ENDED, Key, lacking, stored_states
 from checkers.logs.rule import Rule, checks_of
 from checkers.windows import OF_SHARES
-from core.cluster import SHARE_STATE_TOPIC
 from core.config import recorded_config
+from core.internal_topics import SHARE_STATE_TOPIC
 from core.op import Outcome, TopicPartition
 from history.columns import columns
 from history.evidence import Evidence

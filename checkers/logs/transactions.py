@@ -14,7 +14,7 @@ from typing import Final
 from checkers.logs.coordinator_log import KeptLog, Row, coordinator_log
 from checkers.logs.elections import Elections, partition_count
 from checkers.logs.replicas import ReplicaLog
-from core.cluster import TRANSACTION_TOPIC
+from core.internal_topics import TRANSACTION_TOPIC
 from core.java_hash import java_hash
 from core.op import TopicPartition
 from history.evidence import Evidence

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from core.internal_topics import GROUP_TOPIC, TRANSACTION_TOPIC
 from model.coordinator.consumer_group_records import (
     EXPRESSION,
     ConsumerGroupCurrentMemberAssignment,
@@ -29,7 +30,6 @@ from model.protocol.coordinator_messages import (
     DescribeTransactions,
 )
 from model.protocol.messages import Fetch, FetchedPartition, FetchPartition, ListOffsets, Partition
-from model.replication.node import GROUP_TOPIC, TRANSACTION_TOPIC
 from scenarios.drivers import clients, partition, raw_consumer_member, raw_member, raw_producer
 from scenarios.drivers.cluster import GROUP, ClusterStage, brief, data
 from scenarios.framework import AnyScenario, cell

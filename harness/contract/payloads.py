@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from core.cluster import GROUP_TOPIC, TRANSACTION_TOPIC
 from core.errors import ClusterError
+from core.internal_topics import GROUP_TOPIC, TRANSACTION_TOPIC
 from harness.contract.dialect import IdPairs
 from harness.contract.group_records import group_record
 from harness.evidence.coordinator_records import transaction_value, transactional_id

@@ -10,6 +10,7 @@ from typing import Any, Final, Protocol, TypeVar, cast
 
 import msgspec
 
+from core.internal_topics import GROUP_TOPIC
 from harness.brokers.admin.connection import BrokerConnection
 from harness.contract.dialect import Dialect, IdPairs
 from harness.contract.wire import decode, encode
@@ -29,7 +30,6 @@ from model.protocol.coordinator_messages import (
 )
 from model.protocol.messages import FetchedPartition, Partition
 from model.protocol.requests import AnyRequest, ErrorResponse, R, Request, Response
-from model.replication.node import GROUP_TOPIC
 from model.settings import Settings
 from scenarios.drivers.cluster import ClusterStage, lone
 

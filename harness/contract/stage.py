@@ -20,6 +20,7 @@ from typing import Any, Final, NamedTuple, Protocol, Self, cast
 import msgspec
 from kio.schema.metadata.v12.response import MetadataResponse
 
+from core.internal_topics import TRANSACTION_TOPIC
 from core.java_hash import java_hash
 from core.runtime import run_blocking
 from harness.brokers.admin import broker_views
@@ -45,7 +46,7 @@ from model.protocol.coordinator_messages import (
 )
 from model.protocol.messages import Fetch, ListOffsets, Partition, Produce
 from model.protocol.requests import AnyRequest, Response
-from model.replication.node import TRANSACTION_TOPIC, Reply
+from model.replication.node import Reply
 from model.replication.replica import Replica
 from model.settings import Settings
 from scenarios.drivers.clients import ClientStage

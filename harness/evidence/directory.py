@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 
 import pyarrow as pa
 
-from core.cluster import GROUP_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_TOPIC
+from core.internal_topics import GROUP_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_TOPIC
 from harness.evidence import (
     checkpoints,
     control,

@@ -16,8 +16,8 @@ from kio.schema.errors import ErrorCode
 from kio.schema.list_groups.v2.response import ListGroupsResponse
 from kio.schema.metadata.v9.response import MetadataResponse
 
-from core.cluster import internal
 from core.errors import ClusterError
+from core.internal_topics import internal
 from harness.brokers.admin import broker_views, log_directories
 from harness.brokers.admin.connection import AdminError, BrokerConnection, Brokers, check
 from harness.brokers.admin.protocol import view

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from core.capabilities import Pausable
-from core.cluster import Address, Endpoint, NodeEnd, Roles, internal
+from core.cluster import Address, Endpoint, NodeEnd, Roles
 from core.config import RunConfig
 from core.errors import ClusterError, ConfigError
+from core.internal_topics import internal
 from core.op import TopicPartition
 from core.systems import ExternalSection, Profile
 from core.terminal import say

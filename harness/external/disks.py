@@ -12,8 +12,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final
 
-from core.cluster import internal
 from core.errors import ClusterError
+from core.internal_topics import internal
 from core.secrets import hide
 from harness.evidence import directory
 from harness.evidence.takes import Takes

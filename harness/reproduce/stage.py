@@ -11,7 +11,7 @@ from pathlib import Path
 
 from kio.schema.find_coordinator.v3.response import FindCoordinatorResponse
 
-from core.cluster import GROUP_TOPIC, TRANSACTION_TOPIC
+from core.internal_topics import GROUP_TOPIC, TRANSACTION_TOPIC
 from core.java_hash import java_hash
 from core.op import TopicPartition
 from core.runtime import run_blocking

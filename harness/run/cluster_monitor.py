@@ -12,8 +12,9 @@ from itertools import count
 
 from msgspec.structs import replace
 
-from core.cluster import Cluster, NodeEnd, Roles, internal
+from core.cluster import Cluster, NodeEnd, Roles
 from core.errors import ClusterError, EndsMissed
+from core.internal_topics import internal
 from core.op import Isolation, TopicPartition
 from core.runtime import Clock, ClockJump, Runtime, Signal
 from history.events import ClockJumped, EndsSeen, EndsUnseen, Event, NodeEnded, RolesSeen

@@ -2,7 +2,8 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
-from core.cluster import Roles, internal
+from core.cluster import Roles
+from core.internal_topics import internal
 from core.load_clients import ClientSlot
 from core.op import TopicPartition
 from harness.clients.worker_protocol import ClientProgress

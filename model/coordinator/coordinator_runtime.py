@@ -11,12 +11,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Final
 
+from core.internal_topics import GROUP_TOPIC
 from core.java_hash import java_hash
 from model.errors import NO_ERROR, KafkaError, Refused
 from model.log.unified_log import RecordBatch
 from model.protocol.messages import CreateTopics, Partition
 from model.protocol.requests import ErrorResponse
-from model.replication.node import GROUP_TOPIC, NodeState
+from model.replication.node import NodeState
 from model.replication.replica import Replica
 from model.replication.replica_manager import ReplicaManager
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
+from core.internal_topics import GROUP_TOPIC
 from model.coordinator.classic_group import ClassicGroup, GroupRecord
 from model.coordinator.consumer_group import ConsumerGroup
 from model.coordinator.consumer_group_records import (
@@ -25,7 +26,7 @@ from model.eras import Era
 from model.errors import NO_ERROR, KafkaError, Refused
 from model.log.unified_log import COMMIT, RecordBatch, UnifiedLog
 from model.protocol.messages import Partition
-from model.replication.node import GROUP_TOPIC, NodeState
+from model.replication.node import NodeState
 from model.replication.replica import Replica
 from model.replication.replica_manager import ReplicaManager
 

@@ -8,12 +8,13 @@ replica is compacted on its own (`model.log.log_cleaner`).
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
 
+from core.internal_topics import GROUP_TOPIC, TRANSACTION_TOPIC
 from model.coordinator.classic_group import GroupRecord
 from model.coordinator.consumer_group_records import CLASSIC, GroupTombstone, OfConsumerGroup
 from model.coordinator.group_metadata_manager import OffsetRecord
 from model.coordinator.transaction_metadata import TransactionRecord, TransactionTombstone
 from model.log.log_cleaner import Cleaning, compact, record_key
-from model.replication.node import GROUP_TOPIC, TRANSACTION_TOPIC, NodeState
+from model.replication.node import NodeState
 
 
 def group_key(record: object) -> Hashable:

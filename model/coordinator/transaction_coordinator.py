@@ -8,6 +8,7 @@ is answered once the prepare record is committed, then the markers go out, then 
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from core.internal_topics import GROUP_TOPIC
 from core.java_hash import java_hash
 from model.coordinator.producer_id_manager import ProducerIdManager
 from model.coordinator.transaction_metadata import (
@@ -36,7 +37,7 @@ from model.protocol.coordinator_messages import (
 )
 from model.protocol.messages import Partition
 from model.protocol.requests import Answer, ErrorResponse, Handlers, Response
-from model.replication.node import GROUP_TOPIC, NodeState
+from model.replication.node import NodeState
 from model.replication.replica_manager import ReplicaManager
 
 ABORTED: Final = (PREPARE_ABORT, COMPLETE_ABORT)

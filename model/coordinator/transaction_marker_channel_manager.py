@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
+from core.internal_topics import GROUP_TOPIC
 from model.coordinator.group_metadata_manager import GroupMetadataManager
 from model.coordinator.transaction_metadata import PREPARE_COMMIT, TransactionMetadata, TransactionRecord
 from model.errors import NO_ERROR, KafkaError
@@ -17,7 +18,7 @@ from model.log.unified_log import ABORT, COMMIT, RecordBatch
 from model.protocol.coordinator_messages import TxnMarker, WriteTxnMarkers, WriteTxnMarkersResponse
 from model.protocol.messages import Partition
 from model.protocol.requests import Answer
-from model.replication.node import GROUP_TOPIC, MarkersCancelled, MarkersLeftOut, NodeState
+from model.replication.node import MarkersCancelled, MarkersLeftOut, NodeState
 from model.replication.replica_manager import ReplicaManager
 
 UNKNOWN: Final = -1

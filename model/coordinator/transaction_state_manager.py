@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Final
 
+from core.internal_topics import TRANSACTION_TOPIC
 from model.coordinator.coordinator_runtime import CoordinatorRuntime
 from model.coordinator.transaction_marker_channel_manager import (
     PendingCompleteTxn,
@@ -21,7 +22,7 @@ from model.coordinator.transaction_metadata import (
     TransactionTombstone,
 )
 from model.errors import NO_ERROR, KafkaError, Refused
-from model.replication.node import TRANSACTION_TOPIC, MarkersSentAfterLoading, NodeState, ignore
+from model.replication.node import MarkersSentAfterLoading, NodeState, ignore
 from model.replication.replica import Replica
 from model.replication.replica_manager import ReplicaManager
 

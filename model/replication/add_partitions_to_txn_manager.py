@@ -12,12 +12,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
+from core.internal_topics import TRANSACTION_TOPIC
 from core.java_hash import java_hash
 from model.errors import NO_ERROR, KafkaError, Refused
 from model.log.unified_log import NO_SEQUENCE, RecordBatch
 from model.protocol.coordinator_messages import AddPartitionsToTxn, AddPartitionsToTxnResponse
 from model.protocol.messages import Partition
-from model.replication.node import TRANSACTION_TOPIC, NodeState
+from model.replication.node import NodeState
 
 Then = Callable[[Mapping[Partition, int], Mapping[Partition, KafkaError]], None]
 """What follows: guards of what may be appended, and errors of what may not, by partition."""

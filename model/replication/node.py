@@ -15,6 +15,7 @@ from typing import NamedTuple, cast
 
 import msgspec
 
+from core.internal_topics import SHARE_STATE_TOPIC, TRANSACTION_TOPIC
 from model.log.unified_log import UnifiedLog
 from model.metadata.image import MetadataImage
 from model.protocol.messages import Partition, PartitionState
@@ -22,9 +23,6 @@ from model.protocol.requests import Answer, AnyRequest, R, Request, Response
 from model.replication.replica import Replica
 from model.settings import Settings
 
-TRANSACTION_TOPIC = "__transaction_state"
-GROUP_TOPIC = "__consumer_offsets"
-SHARE_STATE_TOPIC = "__share_group_state"
 DECISION_TOPICS = (TRANSACTION_TOPIC, SHARE_STATE_TOPIC)
 """Topics that brokers create with a minimum of in-sync replicas of their own."""
 

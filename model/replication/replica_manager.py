@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
+from core.internal_topics import GROUP_TOPIC, TRANSACTION_TOPIC
 from model.errors import NO_ERROR, KafkaError, Refused
 from model.log.unified_log import NO_PRODUCER, RecordBatch
 from model.protocol.messages import (
@@ -32,7 +33,7 @@ from model.protocol.messages import (
 )
 from model.protocol.requests import Answer
 from model.replication.add_partitions_to_txn_manager import AddPartitionsToTxnManager
-from model.replication.node import GROUP_TOPIC, TRANSACTION_TOPIC, NodeState
+from model.replication.node import NodeState
 from model.replication.replica import Replica
 from model.replication.replication_quota import ReplicationQuota
 

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from core.internal_topics import SHARE_STATE_TOPIC
 from model.coordinator.coordinator_runtime import CoordinatorRuntime
 from model.errors import NO_ERROR, KafkaError, Refused
 from model.protocol.messages import Partition
@@ -27,7 +28,7 @@ from model.protocol.share_messages import (
     StateBatch,
     WriteShareGroupState,
 )
-from model.replication.node import SHARE_STATE_TOPIC, NodeState
+from model.replication.node import NodeState
 from model.replication.replica import Replica
 from model.replication.replica_manager import ReplicaManager
 from model.share.record_states import StoredState, combined, gathered, spread

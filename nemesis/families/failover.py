@@ -3,9 +3,9 @@
 from functools import partial
 
 from core.capabilities import Killable, Partitionable
-from core.cluster import TRANSACTION_TOPIC
 from core.config import RunConfig
 from core.generator import source
+from core.internal_topics import TRANSACTION_TOPIC
 from core.systems import ExternalSection
 from nemesis.families.partition import MENDED, cut, ordered, unfed
 from nemesis.families.process import REVIVED, kill, mend_and_revive, revive

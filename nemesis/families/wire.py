@@ -4,9 +4,9 @@ import random
 from dataclasses import dataclass, replace
 
 from core.capabilities import Wired, WiredBetween
-from core.cluster import SHARE_STATE_TOPIC
 from core.config import RunConfig
 from core.generator import source
+from core.internal_topics import SHARE_STATE_TOPIC
 from core.load_clients import ClientSlot
 from core.wire import Action, WireRule
 from nemesis.families.client import start_again, startable

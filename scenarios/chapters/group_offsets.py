@@ -3,10 +3,10 @@
 Offsets are records of the group's partition of `__consumer_offsets`, and so are its generations:
 "p0=3" and "[2]" in the tables."""
 
+from core.internal_topics import GROUP_TOPIC
 from model.eras import ERAS
 from model.protocol.controller_messages import BrokerHeartbeat
 from model.protocol.messages import Fetch
-from model.replication.node import GROUP_TOPIC
 from model.settings import Settings
 from scenarios.drivers.cluster import GROUP, TOPIC, TV1, lone
 from scenarios.drivers.raw_member import RawMemberStage, two

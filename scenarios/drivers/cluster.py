@@ -20,6 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Protocol, Self, TypeVar
 
+from core.internal_topics import GROUP_TOPIC, TRANSACTION_TOPIC
 from core.java_hash import java_hash
 from model.broker import TICK_MS, Broker, Durable
 from model.client.consumer import Consumer
@@ -37,7 +38,7 @@ from model.protocol.messages import (
     ProduceResponse,
 )
 from model.protocol.requests import Answered, AnyRequest, Request, Response
-from model.replication.node import GROUP_TOPIC, TRANSACTION_TOPIC, Ask, Reply
+from model.replication.node import Ask, Reply
 from model.replication.replica import Replica
 from model.settings import Settings
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Self
 
+from core.internal_topics import GROUP_TOPIC
 from model.coordinator.consumer_group import ConsumerGroup
 from model.coordinator.consumer_group_records import (
     ConsumerGroupCurrentMemberAssignment,
@@ -31,7 +32,6 @@ from model.errors import KafkaError
 from model.protocol.consumer_group_messages import ConsumerGroupHeartbeat, ConsumerGroupHeartbeatResponse
 from model.protocol.coordinator_messages import OffsetCommit
 from model.protocol.messages import Partition
-from model.replication.node import GROUP_TOPIC
 from scenarios.drivers import raw_producer
 from scenarios.drivers.cluster import GROUP, TOPIC, data
 from scenarios.drivers.raw_producer import RawProducerStage, named

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Self
 
+from core.internal_topics import GROUP_TOPIC
 from core.java_hash import java_hash
 from model.coordinator.classic_group import ClassicGroup, GroupRecord
 from model.coordinator.group_metadata_manager import TOMBSTONE, LoadedPartition, OffsetRecord
@@ -28,7 +29,6 @@ from model.protocol.coordinator_messages import (
     SyncGroupResponse,
 )
 from model.protocol.requests import Request
-from model.replication.node import GROUP_TOPIC
 from scenarios.drivers import raw_producer
 from scenarios.drivers.cluster import GROUP, TOPIC, A, data
 from scenarios.drivers.raw_producer import RawProducerStage, named

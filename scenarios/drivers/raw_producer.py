@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Self
 
+from core.internal_topics import GROUP_TOPIC, TRANSACTION_TOPIC
 from core.java_hash import java_hash
 from model.coordinator.transaction_metadata import PREPARE_COMMIT, TransactionMetadata, TransactionRecord
 from model.errors import KafkaError
@@ -30,7 +31,6 @@ from model.protocol.coordinator_messages import (
 )
 from model.protocol.messages import Produce, ProduceResponse
 from model.protocol.requests import ErrorResponse, Request
-from model.replication.node import GROUP_TOPIC, TRANSACTION_TOPIC
 from model.settings import Settings
 from scenarios.drivers import cluster
 from scenarios.drivers.cluster import GROUP, A, ClusterStage, data

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Final, Self
 
+from core.internal_topics import SHARE_STATE_TOPIC
 from core.java_hash import java_hash
 from model.errors import KafkaError, Refused
 from model.protocol.share_messages import (
@@ -24,7 +25,6 @@ from model.protocol.share_messages import (
     ShareFetch,
     ShareFetchResponse,
 )
-from model.replication.node import SHARE_STATE_TOPIC
 from model.settings import Settings
 from model.share.dead_letter_queue import LetterRecord
 from model.share.record_states import RecordState

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from checkers.windows import run_windows
+from checkers.run_windows import run_windows
 from core.config import run_config
 from history.events import Event, RolesSeen
 from tests.adversary.excused import Said, said

@@ -12,25 +12,18 @@ import msgspec
 import numpy as np
 import pytest
 
-from checkers.windows import (
+from checkers.run_windows import (
     BESIDE_BROKERS,
     BETWEEN_BROKERS,
-    EXCUSES,
-    FOREVER,
-    OFFSETS,
-    TRANSACTIONS,
     Deletion,
-    Excuse,
-    LogWindows,
-    PowerLosses,
-    Windows,
     deletions,
     may_move_leaders,
     run_windows,
-    whenever,
 )
+from checkers.windows import EXCUSES, FOREVER, Excuse, LogWindows, PowerLosses, Windows, whenever
 from core.cluster import NodeEnd, OpenTransaction
 from core.config import RunConfig, run_config
+from core.internal_topics import GROUP_TOPIC, TRANSACTION_TOPIC
 from core.op import AssignmentKind, CommitKind, Isolation, Outcome, value_of
 from core.retention import removes
 from history.events import (
@@ -223,7 +216,7 @@ def test_internal_topics_have_settings_of_their_own(
     seen = roles(0, 1, 1, 2, 3, transaction_state=1, consumer_offsets=1)
     config = run_config({"seed": 1, **settings})
     windows = run_windows(X, [seen, *fault("power:…", 10, *nodes, until=15)], config)
-    assert bool(windows[TRANSACTIONS].power or windows[OFFSETS].power) is window
+    assert bool(windows[TRANSACTION_TOPIC].power or windows[GROUP_TOPIC].power) is window
 
 
 def test_unclean_elections_of_decisions_are_never_on() -> None:
@@ -233,7 +226,7 @@ def test_unclean_elections_of_decisions_are_never_on() -> None:
     of_topic = {"topic_settings": {"unclean.leader.election.enable": "true"}}
     windows = run_windows(X, [roles(0, 1, 1, transaction_state=1)], run_config({"seed": 1, **of_topic}))
     assert windows[0].unclean
-    assert not windows[TRANSACTIONS].unclean
+    assert not windows[TRANSACTION_TOPIC].unclean
 
 
 @pytest.mark.parametrize(
@@ -251,7 +244,7 @@ def test_no_election_is_unclean_where_controllers_do_not_look_at_the_setting(
 ) -> None:
     config = run_config({"seed": 1, "unclean_leader_election": True, **settings})
     windows = run_windows(X, [START, roles(0, 1, 1, consumer_offsets=1)], config)
-    assert bool(windows[0].unclean) is bool(windows[OFFSETS].unclean) is elects
+    assert bool(windows[0].unclean) is bool(windows[GROUP_TOPIC].unclean) is elects
 
 
 def test_an_excuse_from_anywhere_counts_from_a_moment_on() -> None:
@@ -1004,8 +997,8 @@ def coordinators_of_transactions_lost_power() -> list[Event]:
     look = roles(0, 1, 1, 2, 3, consumer_offsets=1)
     look = RolesSeen(
         ns=0,
-        leaders=look.leaders | {f"{TRANSACTIONS}-0": 4},
-        isr=look.isr | {f"{TRANSACTIONS}-0": (4,)},
+        leaders=look.leaders | {f"{TRANSACTION_TOPIC}-0": 4},
+        isr=look.isr | {f"{TRANSACTION_TOPIC}-0": (4,)},
         controller=1,
         answering=(1, 2, 3, 4),
         agreed=True,

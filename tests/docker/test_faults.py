@@ -11,8 +11,9 @@ from kio.schema.create_topics.v5.response import CreateTopicsResponse
 from kio.schema.find_coordinator.v4.response import FindCoordinatorResponse
 
 from core.capabilities import Cut, Direction, Listener
-from core.cluster import GROUP_TOPIC, TRANSACTION_TOPIC, Address, Roles
+from core.cluster import Address, Roles
 from core.errors import ClusterError
+from core.internal_topics import GROUP_TOPIC, TRANSACTION_TOPIC
 from core.op import Isolation, TopicPartition
 from core.runtime import run_blocking
 from harness.brokers.admin import broker_views, protocol

@@ -12,8 +12,9 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 
-from core.cluster import TRANSACTION_TOPIC, Roles
+from core.cluster import Roles
 from core.config import run_config
+from core.internal_topics import TRANSACTION_TOPIC
 from core.load_clients import ClientSlot, CrashPoint
 from core.op import Isolation, TopicPartition
 from core.runtime import run_blocking

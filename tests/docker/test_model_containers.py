@@ -9,8 +9,8 @@ import pytest
 from confluent_kafka import Producer
 
 from core.capabilities import Cut, Direction
-from core.cluster import TRANSACTION_TOPIC
 from core.config import run_config
+from core.internal_topics import TRANSACTION_TOPIC
 from core.op import Isolation, TopicPartition
 from core.runtime import run_blocking
 from core.wire import Action, Seen, WireRule

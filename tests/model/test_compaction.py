@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from core.internal_topics import GROUP_TOPIC
 from core.java_hash import java_hash
 from model.coordinator.classic_group import GroupRecord
 from model.coordinator.group_metadata_manager import CommittedOffsets, OffsetRecord
@@ -14,7 +15,6 @@ from model.errors import KafkaError
 from model.log.log_cleaner import Cleaning, KeyedRecord, compact, record_key
 from model.log.unified_log import ABORT, COMMIT, REMOVED, RecordBatch, UnifiedLog, alike
 from model.protocol.coordinator_messages import AddOffsetsToTxn, OffsetCommit, OffsetFetch, TxnOffsetCommit
-from model.replication.node import GROUP_TOPIC
 from tests.model.one_broker import OneBroker
 
 P0, P1 = ("data", 0), ("data", 1)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from core.internal_topics import GROUP_TOPIC
 from core.java_hash import java_hash
 from model.coordinator.consumer_group import ConsumerGroup
 from model.coordinator.consumer_group_records import (
@@ -34,7 +35,6 @@ from model.protocol.coordinator_messages import (
     TxnOffsetCommit,
 )
 from model.protocol.messages import Partition
-from model.replication.node import GROUP_TOPIC
 from tests.model.one_broker import OneBroker
 
 NONE, STALE, FENCED = KafkaError.NONE, KafkaError.STALE_MEMBER_EPOCH, KafkaError.FENCED_MEMBER_EPOCH

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from core.internal_topics import GROUP_TOPIC, TRANSACTION_TOPIC
 from core.java_hash import java_hash
 from model.eras import ERAS
 from model.errors import KafkaError
@@ -22,7 +23,6 @@ from model.protocol.coordinator_messages import (
     TxnOffsetCommit,
     WriteTxnMarkers,
 )
-from model.replication.node import GROUP_TOPIC, TRANSACTION_TOPIC
 from tests.model.one_broker import ME, OneBroker, produce
 
 NONE = KafkaError.NONE

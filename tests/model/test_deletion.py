@@ -5,10 +5,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from core.internal_topics import GROUP_TOPIC
 from model.errors import KafkaError
 from model.log.unified_log import RecordBatch
 from model.protocol.messages import DeleteRecords, Fetch, FetchPartition, ListOffsets, Partition, Produce
-from model.replication.node import GROUP_TOPIC
 from model.replication.replica import Replica
 from model.settings import Settings
 from scenarios.drivers.cluster import ClusterStage, data

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from core.internal_topics import GROUP_TOPIC
 from core.java_hash import java_hash
 from model.coordinator.classic_group import ClassicGroup, ClassicGroupMember, ClassicGroupState
 from model.eras import ERAS
@@ -24,7 +25,7 @@ from model.protocol.coordinator_messages import (
     WriteTxnMarkers,
 )
 from model.protocol.messages import Partition
-from model.replication.node import GROUP_TOPIC, ignore
+from model.replication.node import ignore
 from tests.model.one_broker import OneBroker
 
 NONE = KafkaError.NONE

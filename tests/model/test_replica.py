@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from msgspec import structs
 
+from core.internal_topics import TRANSACTION_TOPIC
 from model.eras import ERAS, Era
 from model.errors import KafkaError, Refused
 from model.log.unified_log import RecordBatch, UnifiedLog
@@ -21,7 +22,7 @@ from model.protocol.messages import (
     PartitionState,
 )
 from model.replication.alter_partition_manager import AlterPartitionManager
-from model.replication.node import TRANSACTION_TOPIC, Ask, NodeState, ignore, settings_of
+from model.replication.node import Ask, NodeState, ignore, settings_of
 from model.replication.replica import Replica
 from model.replication.replica_manager import ReplicaManager
 from model.settings import Settings

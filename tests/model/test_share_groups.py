@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from core.internal_topics import SHARE_STATE_TOPIC
 from model.eras import ERAS
 from model.errors import KafkaError
 from model.log.unified_log import RecordBatch
@@ -20,7 +21,6 @@ from model.protocol.share_messages import (
     StateBatch,
     WriteShareGroupState,
 )
-from model.replication.node import SHARE_STATE_TOPIC
 from model.share.record_states import RecordState, StoredState, combined, gathered, spread
 from model.share.share_coordinator import key_of
 from model.share.share_partition import SharePartition

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 from msgspec import structs
 
+from core.internal_topics import GROUP_TOPIC, TRANSACTION_TOPIC
 from core.java_hash import java_hash
 from model.coordinator.coordinators import Coordinators
 from model.coordinator.transaction_metadata import BEFORE, PREPARED, TransactionMetadata, TransactionRecord
@@ -28,7 +29,7 @@ from model.protocol.coordinator_messages import (
     WriteTxnMarkersResponse,
 )
 from model.protocol.messages import PartitionState
-from model.replication.node import GROUP_TOPIC, TRANSACTION_TOPIC, Ask, MarkersCancelled, MarkersLeftOut
+from model.replication.node import Ask, MarkersCancelled, MarkersLeftOut
 from tests.model.one_broker import ME, OneBroker, produce
 
 TV1 = ERAS["4.2-tv1"]

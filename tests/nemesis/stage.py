@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from core.capabilities import Cut, Listener, Toxic
-from core.cluster import GROUP_TOPIC, TRANSACTION_TOPIC, Endpoint, NodeEnd, OpenTransaction, Roles
+from core.cluster import Endpoint, NodeEnd, OpenTransaction, Roles
 from core.errors import ClusterError
+from core.internal_topics import GROUP_TOPIC, TRANSACTION_TOPIC
 from core.load_clients import ClientSlot, CrashPoint
 from core.op import Isolation, TopicPartition
 from core.wire import Seen, WireRule

@@ -28,9 +28,10 @@ from core.capabilities import (
     Wired,
     WiredBetween,
 )
-from core.cluster import SHARE_STATE_TOPIC, Cluster, Roles
+from core.cluster import Cluster, Roles
 from core.config import RunConfig, run_config
 from core.errors import ClusterError, LogsKept
+from core.internal_topics import SHARE_STATE_TOPIC
 from core.load_clients import Clients
 from core.op import TopicPartition
 from core.runtime import run_blocking

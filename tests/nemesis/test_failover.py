@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from core.cluster import TRANSACTION_TOPIC
 from core.config import RunConfig, run_config
 from core.errors import ConfigError
+from core.internal_topics import TRANSACTION_TOPIC
 from core.java_hash import java_hash
 from core.load_clients import ClientSlot
 from core.op import TopicPartition

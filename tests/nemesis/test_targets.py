@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from core.cluster import GROUP_TOPIC, TRANSACTION_TOPIC, Roles
+from core.cluster import Roles
 from core.config import run_config
+from core.internal_topics import GROUP_TOPIC, TRANSACTION_TOPIC
 from core.java_hash import java_hash
 from core.op import TopicPartition
 from nemesis.registry import NEMESES

@@ -16,7 +16,7 @@ import pyarrow as pa
 from crc32c import crc32c
 from msgspec.structs import replace
 
-from core.cluster import GROUP_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_TOPIC
+from core.internal_topics import GROUP_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_TOPIC
 from harness.evidence.coordinator_records import group_row, transaction_row
 from harness.modelled.shared.base_time import BASE_MS
 from harness.modelled.shared.coordinator_records import log_records

@@ -14,6 +14,7 @@ from typing import Final
 import pyarrow.compute as pc
 
 from core.errors import HistoryError
+from core.internal_topics import TRANSACTION_TOPIC
 from core.op import TopicPartition
 from harness.report.evidence import replicas
 from harness.report.evidence.choice import open_at_end
@@ -29,7 +30,6 @@ CLOCKS_S: Final = 0.02
 SENT: Final = re.compile(r"send (\S+) \S+ -> offset (\d+)")
 """A record of an op that has an offset (`checkers` words it so)."""
 LONG_S: Final = 60.0
-STATES: Final = "__transaction_state"
 PARTITIONS_MAX: Final = 8
 """Partitions of a transaction that are shown."""
 PARTITIONS_READ: Final = 64
@@ -234,7 +234,7 @@ def _decisions(inputs: Inputs, evidence: Evidence, named: _NamedTransaction) -> 
     return CoordinatorDecisions(
         transactional_id=named.transactional_id,
         producers=frozenset({row["producer_id"] for _, row in shown} or producers),
-        coordinators=replicas.leaders(inputs, f"{STATES}-{rows[0]['partition']}") if rows else [],
+        coordinators=replicas.leaders(inputs, f"{TRANSACTION_TOPIC}-{rows[0]['partition']}") if rows else [],
         states=[(at, row["state"]) for at, row in shown],
         partitions=written,
         more=len(ended) - len(written) + len(order[PARTITIONS_READ:]),

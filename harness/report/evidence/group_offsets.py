@@ -13,6 +13,7 @@ from operator import and_
 import pyarrow.compute as pc
 
 from core.errors import HistoryError
+from core.internal_topics import GROUP_TOPIC
 from core.op import TopicPartition
 from harness.report.evidence import replicas
 from harness.report.evidence.decisions import of_last_take
@@ -21,7 +22,6 @@ from history.evidence import END, Evidence
 from history.tables import TableRow
 from history.verdict import Example
 
-OFFSETS = "__consumer_offsets"
 STEP = 2
 """Offsets of a finding that leads from one to another."""
 INPUT = re.compile(r"copied the record at offset (\d+) of (\S+)-(\d+) ")
@@ -93,7 +93,7 @@ def build(inputs: Inputs, example: Example) -> GroupOffsets | None:
         rows = [row for row in rows if row["committed"] is not None]
         if not rows:
             return None
-        log = TopicPartition(OFFSETS, rows[0]["partition"])
+        log = TopicPartition(GROUP_TOPIC, rows[0]["partition"])
         commits = list(_commits(inputs, evidence, log, rows))
         coordinators = replicas.leaders(inputs, str(log))
     except HistoryError as error:

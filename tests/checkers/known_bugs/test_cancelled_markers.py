@@ -17,7 +17,7 @@ import pytest
 from checkers.known_bugs.cancelled_markers import late_markers
 from checkers.known_bugs.registry import labels
 from checkers.logs import decisions
-from core.cluster import TRANSACTION_TOPIC as LOG_TOPIC
+from core.internal_topics import TRANSACTION_TOPIC as LOG_TOPIC
 from core.op import Isolation, Outcome, TopicPartition, value_of
 from history import evidence
 from history.broker_logs import CancelledMarkersLine, broker_logs

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from core.cluster import SHARE_STATE_TOPIC
 from core.dead_letters import ANOTHER
+from core.internal_topics import SHARE_STATE_TOPIC
 from core.op import TopicPartition
 from history import evidence
 from history.events import DeadLettersListed, Event, RolesSeen, ShareOffsetsListed

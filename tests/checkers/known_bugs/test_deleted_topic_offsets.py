@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from core.cluster import GROUP_TOPIC
+from core.internal_topics import GROUP_TOPIC
 from core.op import AssignmentKind, CommitKind, TopicPartition, value_of
 from history import evidence
 from history.broker_logs import broker_logs

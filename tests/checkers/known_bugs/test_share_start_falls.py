@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from checkers.logs.share_answers import STORED
-from core.cluster import SHARE_STATE_TOPIC
+from core.internal_topics import SHARE_STATE_TOPIC
 from core.op import TopicPartition
 from history import evidence
 from history.run_folder import Run

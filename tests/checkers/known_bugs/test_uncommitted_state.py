@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from checkers.logs.coordinator_log import CoordinatorLog, CoordinatorRecord
-from core.cluster import TRANSACTION_TOPIC
+from core.internal_topics import TRANSACTION_TOPIC
 from core.op import Outcome, TopicPartition
 from history import evidence
 from history.broker_logs import broker_logs

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from checkers.logs.accept_share import CHECKS, EPOCHS, START, WHOLE, starts_that_fell
-from core.cluster import SHARE_STATE_TOPIC
+from core.internal_topics import SHARE_STATE_TOPIC
 from core.op import TopicPartition
 from harness.modelled.shared.disk_copy import DiskCopy
 from harness.modelled.shared.evidence import tables

@@ -7,7 +7,7 @@ import pytest
 
 from checkers.logs.coordinator_log import CoordinatorLog, coordinator_log
 from checkers.logs.transactions import transaction_logs
-from core.cluster import TRANSACTION_TOPIC
+from core.internal_topics import TRANSACTION_TOPIC
 from core.op import TopicPartition
 from harness.evidence.directory import read
 from history.evidence import KILLED, Evidence, merged

@@ -8,7 +8,7 @@ import pytest
 
 from checkers.engine.findings import Found
 from checkers.logs.decisions import CHECKS
-from core.cluster import TRANSACTION_TOPIC as TOPIC
+from core.internal_topics import TRANSACTION_TOPIC as TOPIC
 from core.op import TopicPartition
 from history.events import ClockJumped
 from history.evidence import END, KILLED, LOST_POWER, Evidence

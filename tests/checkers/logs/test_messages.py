@@ -26,8 +26,8 @@ from checkers.logs.messages import (
     REPLICATED,
     _waited_for,
 )
-from core.cluster import TRANSACTION_TOPIC as TOPIC
 from core.config import run_config
+from core.internal_topics import TRANSACTION_TOPIC as TOPIC
 from harness.compose import record
 from harness.run.progress import silent
 from history.evidence import (

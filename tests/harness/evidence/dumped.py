@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from core.cluster import GROUP_TOPIC, TRANSACTION_TOPIC
+from core.internal_topics import GROUP_TOPIC, TRANSACTION_TOPIC
 from harness.evidence import control, coordinator_records, metadata_records, producer_state, segments
 from harness.evidence.damage import Damages
 from harness.evidence.records import LogRecord, walk

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from core.cluster import GROUP_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_TOPIC
 from core.config import run_config
+from core.internal_topics import GROUP_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_TOPIC
 from core.runtime import run_blocking
 from harness.brokers.admin import broker_views
 from harness.external import belongings, named, system

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from core.cluster import SHARE_STATE_TOPIC, Address
+from core.cluster import Address
+from core.internal_topics import SHARE_STATE_TOPIC
 from core.op import TopicPartition
 from core.runtime import run_blocking
 from harness.brokers.addresses import LOOPBACK

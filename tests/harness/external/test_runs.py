@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from core.cluster import GROUP_TOPIC, TRANSACTION_TOPIC
 from core.config import Application, recorded_config, run_config
 from core.errors import ExitCode
+from core.internal_topics import GROUP_TOPIC, TRANSACTION_TOPIC
 from core.op import TopicPartition
 from core.programs import environment
 from core.runtime import run_blocking

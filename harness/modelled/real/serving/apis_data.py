@@ -4,7 +4,7 @@ DescribeProducers."""
 from collections.abc import Mapping
 from typing import Final
 
-from core.cluster import GROUP_TOPIC, TRANSACTION_TOPIC
+from core.internal_topics import GROUP_TOPIC, TRANSACTION_TOPIC
 from harness.modelled.real.encoded.records import CorruptBatch, batch_of, fetched
 from harness.modelled.real.serving.api_call import Api, Call
 from harness.protocol.encoding import Values, milliseconds

@@ -44,6 +44,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from core.internal_topics import TRANSACTION_TOPIC
 from harness.modelled.virtual.cluster import SimulatedCluster
 from harness.modelled.virtual.invariants.partition import Guarded, Watched
 from harness.modelled.virtual.invariants.transactions import Decisions
@@ -55,7 +56,6 @@ from model.kraft.kraft_metadata import KRaftMetadata
 from model.log.unified_log import RecordBatch
 from model.metadata.image import PartitionRecord, RemoveTopicRecord
 from model.protocol.messages import Partition
-from model.replication.node import TRANSACTION_TOPIC
 from model.replication.replica import Replica
 
 MOST: Final = 20

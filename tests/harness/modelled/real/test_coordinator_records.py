@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from core.cluster import GROUP_TOPIC, TRANSACTION_TOPIC
 from core.consumer_protocol import assignment
+from core.internal_topics import GROUP_TOPIC, TRANSACTION_TOPIC
 from harness.contract.dialect import IdPairs
 from harness.contract.wire_data import batches
 from harness.evidence import coordinator_records as logs

@@ -14,7 +14,7 @@ from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient
 
 from core.capabilities import Cut, Direction
-from core.cluster import GROUP_TOPIC
+from core.internal_topics import GROUP_TOPIC
 from core.java_hash import java_hash
 from core.op import Isolation, TopicPartition
 from core.runtime import run_blocking

@@ -12,6 +12,7 @@ from kio.serial import entity_reader
 from msgspec import structs
 
 from core.config import RunConfig, run_config
+from core.internal_topics import GROUP_TOPIC, TRANSACTION_TOPIC
 from core.op import TopicPartition
 from harness.evidence.coordinator_records import transaction_row
 from harness.explore.profile import BASE
@@ -41,7 +42,6 @@ from model.coordinator.transaction_metadata import TransactionRecord, Transactio
 from model.eras import ERAS
 from model.log.unified_log import RecordBatch
 from model.metadata.image import MetadataImage, PartitionRecord
-from model.replication.node import GROUP_TOPIC, TRANSACTION_TOPIC
 from model.settings import Settings
 
 Rows = list[dict[str, Any]]

@@ -7,6 +7,7 @@ import pytest
 from msgspec import structs
 
 from core.config import RunConfig, run_config
+from core.internal_topics import TRANSACTION_TOPIC
 from harness.modelled.virtual.cluster import SimulatedCluster
 from harness.modelled.virtual.invariants.end import unfinished
 from harness.modelled.virtual.invariants.observer import MOST, Invariants
@@ -31,7 +32,6 @@ from model.kraft.kafka_raft_client import LEADER, KafkaRaftClient
 from model.kraft.kraft_metadata import KRaftMetadata
 from model.log.unified_log import RecordBatch
 from model.protocol.messages import Partition, PartitionState
-from model.replication.node import TRANSACTION_TOPIC
 from model.replication.replica import Replica
 from workloads.registry import modelled
 

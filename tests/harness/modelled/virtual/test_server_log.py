@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from core.config import run_config
+from core.internal_topics import TRANSACTION_TOPIC
 from harness.explore.profile import BASE
 from harness.modelled.shared.server_log import text
 from harness.modelled.virtual.run_folder import record
@@ -24,7 +25,6 @@ from history.run_folder import Run
 from model.metadata.image import PartitionRecord
 from model.protocol.messages import PartitionState
 from model.replication import node as model
-from model.replication.node import TRANSACTION_TOPIC
 
 
 def test_lines_are_read_as_they_are_meant(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from core.config import run_config
+from core.internal_topics import TRANSACTION_TOPIC
 from harness.explore.profile import BASE
 from harness.explore.trial import Trial, trial
 from harness.modelled.virtual.invariants.transactions import Decisions
@@ -13,7 +14,7 @@ from model.coordinator.transaction_metadata import TransactionRecord, Transactio
 from model.eras import ERAS, Era
 from model.log.unified_log import ABORT, COMMIT, RecordBatch, UnifiedLog
 from model.protocol.messages import Partition
-from model.replication.node import TRANSACTION_TOPIC, MarkersLeftOut
+from model.replication.node import MarkersLeftOut
 from model.settings import Settings
 from tests.histories.stored import Pin
 
