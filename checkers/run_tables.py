@@ -28,7 +28,7 @@ from core.errors import HistoryError
 from core.files import read_small
 from core.op import Acknowledgement, AssignmentKind, CommitKind, End, Isolation, Outcome, Phase
 from core.systems import UNRECORDED, UNTIMED, versions
-from history import evidence, storage
+from history import evidence_tables, storage
 from history.reader import History, load
 from history.run_folder import Run
 from history.tables import FOREIGN_REASONS, GONE, NAMES, NO_PRODUCER, OPEN, TABLES, TableRow
@@ -425,7 +425,7 @@ SOURCES: Final[Mapping[str, Source]] = {
 
 
 def _log_schema(name: str) -> pa.Schema:
-    fields = (field for field in evidence.schema(LOGS[name]) if field.name != "take")
+    fields = (field for field in evidence_tables.schema(LOGS[name]) if field.name != "take")
     return pa.schema([RUN, *(pa.field(field.name, _plain(field.type)) for field in fields)])
 
 

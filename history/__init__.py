@@ -4,6 +4,7 @@ broker_logs  The brokers' logs of a run (`cluster/<node>/server.log`), for what 
             needs of them.
 evidence    The evidence of a run: what brokers left on disk, as Arrow tables
             (`evidence/<table>.parquet`).
+evidence_tables  The tables of evidence: what their columns are, and rows of them.
 columns     Columns of Arrow tables as numpy arrays, and back.
 events      What the harness itself did and saw during a run (`events.jsonl`).
 journal     What each process was asked, and what it saw, as it happened (`journal/`).

@@ -46,7 +46,8 @@ from core.progress import ProgressStage
 from history import storage
 from history.columns import Array, Columns, columns, grouped, numbers
 from history.events import Event
-from history.evidence import METADATA_LOG, Evidence
+from history.evidence import Evidence
+from history.evidence_tables import METADATA_LOG
 from history.reader import History
 from history.run_folder import Run
 from history.tables import TABLES

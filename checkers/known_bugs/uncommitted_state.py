@@ -39,7 +39,7 @@ from checkers.logs.messages import MARKERS_LOGGED
 from checkers.logs.transactions import NEVER
 from core.internal_topics import TRANSACTION_TOPIC
 from history.broker_logs import MarkersSent
-from history.evidence import WRITE_TXN_MARKERS
+from history.evidence_tables import WRITE_TXN_MARKERS
 from history.reader import OpRecord
 from history.tables import TableRow
 

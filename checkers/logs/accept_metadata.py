@@ -19,7 +19,8 @@ from checkers.logs.metadata_rows import READ, Row, record, rows
 from checkers.logs.replicas import ReplicaLog, replicas
 from checkers.logs.rule import Rule, checks_of, refused
 from core.op import TopicPartition
-from history.evidence import END, Evidence
+from history.evidence import Evidence
+from history.evidence_tables import END
 from model.accepting.metadata_log import MetadataLog
 from model.accepting.metadata_records import LogImage
 

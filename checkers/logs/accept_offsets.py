@@ -83,7 +83,7 @@ RULES: Final = {
 
 
 class _Row(NamedTuple):
-    """The columns that are looked at, by the names of `history.evidence.GROUP_LOG`."""
+    """The columns that are looked at, by the names of `history.evidence_tables.GROUP_LOG`."""
 
     take: int
     node: int

@@ -242,7 +242,7 @@ def _holds(now: StoredState | None, before: StoredState) -> bool:
 
 
 def _states(rows: Iterable[dict[str, int]]) -> dict[int, StoredState]:
-    """Of rows of `history.evidence.STATE_BATCHES`. A state that the model does not know counts as
+    """Of rows of `history.evidence_tables.STATE_BATCHES`. A state that the model does not know counts as
     ended."""
     batches = (StateBatch(one["first"], one["last"], one["state"], one["times"]) for one in rows)
     return {

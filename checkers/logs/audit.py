@@ -30,7 +30,8 @@ from checkers.logs.replicas import (
 )
 from checkers.logs.rule import Rule, checks_of
 from core.op import TopicPartition
-from history.evidence import LOST_POWER, Evidence
+from history.evidence import Evidence
+from history.evidence_tables import LOST_POWER
 from history.tables import TableRow
 
 INTACT: Final = "batches-intact"

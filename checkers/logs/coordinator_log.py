@@ -18,7 +18,8 @@ from checkers.logs.elections import Elections, elections, survivor
 from checkers.logs.replicas import ReplicaLog, last_take, replicas
 from core.internal_topics import TRANSACTION_TOPIC
 from core.op import TopicPartition
-from history.evidence import END, Evidence
+from history.evidence import Evidence
+from history.evidence_tables import END
 
 Row = Mapping[str, Any]
 

@@ -16,7 +16,8 @@ from checkers.logs.power_losses import Heard, PowerLoss, heard_of, losses_of, ou
 from checkers.logs.replicas import ReplicaLog, last_take, newest, replicas
 from checkers.logs.zookeeper_log import ZooKeeperLog, zookeeper_log
 from core.op import TopicPartition
-from history.evidence import END, METADATA_LOG, Evidence
+from history.evidence import Evidence
+from history.evidence_tables import END, METADATA_LOG
 from model.accepting import partition_state
 from model.accepting.metadata_records import Config
 from model.protocol.messages import PartitionState

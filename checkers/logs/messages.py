@@ -1,6 +1,6 @@
 """Ring 4: what brokers say to each other and to clients, when they say it.
 
-The messages are those that were seen on the network (`history.evidence.FRAMES`). A leader learns from a
+The messages are those that were seen on the network (`FRAMES` of evidence). A leader learns from a
 follower's Fetch that the follower has all records before the offset that it asks for; so what is committed
 can be seen from outside, and when. What cannot be seen is taken in the broker's favour: a message arrived as
 soon as it was seen, and a leader may act by any in-sync set that it had as leader so far. A rule fires only
@@ -30,7 +30,8 @@ from checkers.logs.transactions import NEVER, PREPARED, TransactionLogs, transac
 from checkers.logs.zookeeper_log import zookeeper_log
 from core.internal_topics import TRANSACTION_TOPIC
 from core.op import TopicPartition
-from history.evidence import ALL, CLIENT, END_TXN, FETCH, PRODUCE, WRITE_TXN_MARKERS, Evidence
+from history.evidence import Evidence
+from history.evidence_tables import ALL, CLIENT, END_TXN, FETCH, PRODUCE, WRITE_TXN_MARKERS
 from history.reader import History
 from history.tables import TableRow
 from model.protocol.messages import PartitionState

@@ -1,4 +1,4 @@
-"""Rows of the metadata log (`history.evidence.METADATA`) as the records that the model's acceptor takes."""
+"""Rows of the metadata log (`METADATA` of evidence) as the records that the model's acceptor takes."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -35,7 +35,7 @@ READ: Final = frozenset(
 
 
 class Row(NamedTuple):
-    """The columns of a metadata record that are looked at, by the names of `history.evidence.METADATA`."""
+    """The columns of a metadata record that are looked at, by the names of `METADATA`."""
 
     offset: int
     timestamp: int

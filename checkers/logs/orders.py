@@ -2,7 +2,7 @@
 ZooKeeper.
 
 A controller writes its decision into ZooKeeper first, and then tells the brokers by LeaderAndIsr, StopReplica
-and UpdateMetadata (`history.evidence.ORDERS`), each with the epoch of the controller. A broker refuses
+and UpdateMetadata (`history.evidence_tables.ORDERS`), each with the epoch of the controller. A broker refuses
 what has a smaller epoch than it has seen. What a controller tells the broker of its own process is on no
 network, and is judged nowhere here; nor are topics whose name several had, one after the other.
 """
@@ -24,7 +24,8 @@ from checkers.logs.rule import Rule, checks_of
 from checkers.logs.zookeeper_log import FOREVER, EphemeralZnode, StateZnode, ZooKeeperLog, zookeeper_log
 from checkers.logs.zookeeper_time import ZooKeeperTime
 from core.op import TopicPartition
-from history.evidence import ALL, CLIENT, LEADER_AND_ISR, Evidence
+from history.evidence import Evidence
+from history.evidence_tables import ALL, CLIENT, LEADER_AND_ISR
 from history.tables import TableRow
 from model.accepting import partition_state
 

@@ -12,7 +12,8 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from history.evidence import LOST_POWER, Evidence
+from history.evidence import Evidence
+from history.evidence_tables import LOST_POWER
 from model.protocol.messages import PartitionState
 
 States = Sequence[tuple[int, int, PartitionState]]

@@ -13,7 +13,8 @@ from checkers.engine.findings import Found, LogFinding
 from checkers.logs.producer_walk import Snapshot, Walk, forgotten
 from checkers.logs.replicas import ReplicaLog
 from core.op import TopicPartition
-from history.evidence import NO_PRODUCER, Evidence
+from history.evidence import Evidence
+from history.evidence_tables import NO_PRODUCER
 from model.log.unified_log import AbortedTxn, ProducerSnapshotEntry
 
 ABORTED_INDEX = "aborted-index"

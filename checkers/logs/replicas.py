@@ -18,7 +18,8 @@ from checkers.engine.findings import LogFinding
 from checkers.logs.cleaned_to import cleaned_to, compacted_topics
 from checkers.windows import INTERNAL
 from core.op import TopicPartition
-from history.evidence import END, KILLED, LOST_POWER, METADATA_LOG, WHEN, Evidence
+from history.evidence import Evidence
+from history.evidence_tables import END, KILLED, LOST_POWER, METADATA_LOG, WHEN
 from history.tables import TableRow
 
 Array = npt.NDArray[Any]

@@ -8,7 +8,8 @@ from checkers.catalogue import ALL_CHECKS
 from checkers.engine.check import Reads, Tally
 from core.producer_state import EXPIRATION
 from history.events import EvidenceMissing
-from history.evidence import END, Evidence
+from history.evidence import Evidence
+from history.evidence_tables import END
 from history.reader import History
 from history.verdict import COMPARED, CheckResult, Logs, LogTake
 

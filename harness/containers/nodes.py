@@ -26,7 +26,7 @@ from harness.containers.claims import labels
 from harness.containers.data import SHUT_DOWN
 from harness.containers.engine import NODE_LABEL, explained
 from harness.processes.waiting import NotYet, on_each, until
-from history.evidence import KILLED, LOST_POWER
+from history.evidence_tables import KILLED, LOST_POWER
 
 if TYPE_CHECKING:
     import docker

@@ -14,7 +14,7 @@ from typing import Final
 import pyarrow as pa
 
 from harness.evidence.damage import Damages
-from history.evidence import EPOCHS, Row, table
+from history.evidence_tables import EPOCHS, Row, table
 
 LEADER_EPOCHS: Final = "leader-epoch-checkpoint"
 PARTITION_METADATA: Final = "partition.metadata"

@@ -14,7 +14,7 @@ from harness.evidence.records import LogRecord, walk
 from harness.evidence.segments import Segment
 from harness.protocol.cursor import Cursor, Malformed
 from harness.protocol.messages import Message, UnknownMessage, decode
-from history.evidence import CONTROL, Row, table
+from history.evidence_tables import CONTROL, Row, table
 
 TYPES: Final = {
     0: ("ABORT", "EndTxnMarker"),

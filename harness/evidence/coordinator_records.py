@@ -18,7 +18,7 @@ from harness.evidence.segments import Segment
 from harness.protocol.cursor import Cursor, Malformed
 from harness.protocol.definitions import definitions
 from harness.protocol.messages import Message, UnknownMessage, Value, decode
-from history.evidence import GROUP_LOG, OFFSET_LOG, TRANSACTION_LOG, Cell, Row, table
+from history.evidence_tables import GROUP_LOG, OFFSET_LOG, TRANSACTION_LOG, Cell, Row, table
 
 TRANSACTION_STATES: Final = (
     *("Empty", "Ongoing", "PrepareCommit", "PrepareAbort"),

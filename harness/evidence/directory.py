@@ -25,8 +25,8 @@ from harness.evidence import (
     share_records,
 )
 from harness.evidence.damage import Damages
-from history import evidence
-from history.evidence import PER_NODE, PER_PARTITION
+from history import evidence_tables
+from history.evidence_tables import PER_NODE, PER_PARTITION
 
 T = TypeVar("T")
 Place = tuple[str, int]
@@ -46,13 +46,13 @@ def read(
     node: int,
     take: int = 0,
     at_ns: int = -1,
-    why: str = evidence.END,
+    why: str = evidence_tables.END,
     others: Sequence[Path] = (),
     wanted: Callable[[str], bool] = lambda topic: True,
 ) -> dict[str, pa.Table]:
-    """The tables of a node by their name (PER_PARTITION and PER_NODE), with the columns of `evidence.schema`.
+    """The tables of a node by their name (PER_PARTITION and PER_NODE), with the columns of `schema`.
 
-    folder: the one with the metadata log. take, at_ns, why: of `evidence.TAKES`. others: further log
+    folder: the one with the metadata log. take, at_ns, why: of `TAKES`. others: further log
     directories of the node. A replica that was moved between two stands in both for a moment, with the same
     batches: it is read once. wanted: the topics whose partitions are read.
 
@@ -60,7 +60,9 @@ def read(
     it, and all other files, are read.
     """
     tables = _Directories((folder, *others), node, take, wanted).read()
-    return tables | {"takes": evidence.table(evidence.schema("takes"), [(take, node, at_ns, why)])}
+    return tables | {
+        "takes": evidence_tables.table(evidence_tables.schema("takes"), [(take, node, at_ns, why)])
+    }
 
 
 def log_directories(folder: Path) -> list[Path]:
@@ -93,13 +95,13 @@ class _Directories:
             if name == checkpoints.CLEANER:
                 ends = ends | {place: max(to, ends.get(place, 0)) for place, to in cleaned.items() if to}
             for (topic, partition), value in ends.items():
-                rows = evidence.table(evidence.ENDS, [(checkpoints.OFFSETS[name], value)])
+                rows = evidence_tables.table(evidence_tables.ENDS, [(checkpoints.OFFSETS[name], value)])
                 self._add("ends", rows, topic, partition)
         self._add("nodes", self._about_the_node())
         damage = [(self._named(one.file), one.position, one.why) for one in (*self._damages, *self._unread)]
-        self._add("damage", evidence.table(evidence.DAMAGE, sorted(damage)))
+        self._add("damage", evidence_tables.table(evidence_tables.DAMAGE, sorted(damage)))
         return {
-            name: pa.concat_tables(found) if found else evidence.schema(name).empty_table()
+            name: pa.concat_tables(found) if found else evidence_tables.schema(name).empty_table()
             for name, found in self._found.items()
         }
 
@@ -161,17 +163,22 @@ class _Directories:
         if topic == metadata_records.TOPIC:
             for path in sorted(folder.glob("*.checkpoint")):
                 if SNAPSHOT.fullmatch(path.name):
-                    self._add("metadata", self._tried(self._snapshot, path, evidence.METADATA.empty_table()))
+                    self._add(
+                        "metadata", self._tried(self._snapshot, path, evidence_tables.METADATA.empty_table())
+                    )
         for path in files.snapshots:
-            add("producers", self._tried(producer_state.producers, path, evidence.PRODUCERS.empty_table()))
+            add(
+                "producers",
+                self._tried(producer_state.producers, path, evidence_tables.PRODUCERS.empty_table()),
+            )
         for path in files.indexes:
-            add("aborted", self._tried(producer_state.aborted, path, evidence.ABORTED.empty_table()))
+            add("aborted", self._tried(producer_state.aborted, path, evidence_tables.ABORTED.empty_table()))
         epochs = folder / checkpoints.LEADER_EPOCHS
-        add("epochs", self._tried(checkpoints.leader_epochs, epochs, evidence.EPOCHS.empty_table()))
+        add("epochs", self._tried(checkpoints.leader_epochs, epochs, evidence_tables.EPOCHS.empty_table()))
         topic_id = self._tried(checkpoints.topic_id, folder / checkpoints.PARTITION_METADATA, None)
         start = segments.offset_of(logs[0]) if logs else -1
-        row: evidence.Row = (topic_id, start, len(logs), sum(path.stat().st_size for path in logs))
-        add("partitions", evidence.table(evidence.PARTITIONS, [row]))
+        row: evidence_tables.Row = (topic_id, start, len(logs), sum(path.stat().st_size for path in logs))
+        add("partitions", evidence_tables.table(evidence_tables.PARTITIONS, [row]))
         return files.cleaned_to
 
     def _segment(self, path: Path, topic: str, add: Callable[[str, pa.Table], None]) -> None:
@@ -205,17 +212,17 @@ class _Directories:
     def _about_the_node(self) -> pa.Table:
         clean = [one / checkpoints.CLEAN_SHUTDOWN for one in self._folders]
         quorum = self._folder / f"{metadata_records.TOPIC}-0" / QUORUM_STATE
-        row: evidence.Row = (
+        row: evidence_tables.Row = (
             all(one.exists() for one in clean),
             self._tried(checkpoints.broker_epoch, clean[0], None),
             self._tried(_text, quorum, None),
             self._tried(_text, self._folder / META, None),
         )
-        return evidence.table(evidence.NODES, [row])
+        return evidence_tables.table(evidence_tables.NODES, [row])
 
     def _add(self, name: str, rows: pa.Table, topic: str = "", partition: int = -1) -> None:
         """Rows of a table, with the columns in front that say where they were found."""
-        self._found[name].append(evidence.placed(name, rows, self._take, self._node, topic, partition))
+        self._found[name].append(evidence_tables.placed(name, rows, self._take, self._node, topic, partition))
 
 
 def _folder(directory: Path, place: Place) -> Path:

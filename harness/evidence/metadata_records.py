@@ -19,7 +19,7 @@ from harness.evidence.segments import Segment
 from harness.protocol.cursor import Cursor, Malformed
 from harness.protocol.definitions import definitions
 from harness.protocol.messages import Message, UnknownMessage, decode
-from history.evidence import METADATA, Cell, Row, table
+from history.evidence_tables import METADATA, Cell, Row, table
 
 TOPIC: Final = "__cluster_metadata"
 FRAME: Final = 1

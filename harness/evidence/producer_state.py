@@ -15,7 +15,7 @@ from crc32c import crc32c
 
 from harness.evidence.damage import Damages
 from harness.evidence.segments import native_columns, offset_of
-from history.evidence import ABORTED, NO_PRODUCER, PRODUCERS
+from history.evidence_tables import ABORTED, NO_PRODUCER, PRODUCERS
 
 HEAD: Final = struct.Struct(">hIi")
 CHECKED_FROM: Final = 6

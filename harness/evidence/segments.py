@@ -34,7 +34,7 @@ from harness.protocol.batches import (
     PREFIX,
     TRANSACTIONAL,
 )
-from history.evidence import BATCHES
+from history.evidence_tables import BATCHES
 
 MAGIC_AT: Final = 16
 """Index of the format of a batch, and of a message of an old one."""

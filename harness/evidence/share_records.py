@@ -11,7 +11,7 @@ from harness.evidence.records import LogRecord, decoded
 from harness.evidence.segments import Segment
 from harness.protocol.cursor import Cursor
 from harness.protocol.messages import Message, UnknownMessage, decode
-from history.evidence import SHARE_LOG, Row, table
+from history.evidence_tables import SHARE_LOG, Row, table
 
 TYPES: Final = {0: "ShareSnapshot", 1: "ShareUpdate"}
 """Names of the types by their number: of Kafka's keys without `Key`."""

@@ -27,7 +27,7 @@ class Takes:
         return self._count - 1
 
     def add(self, tables: Mapping[str, pa.Table]) -> None:
-        """What a take found on a node: tables with the columns of `evidence.schema`."""
+        """What a take found on a node: tables with the columns of `evidence_tables.schema`."""
         self._found.append(tables)
 
     def miss(self, why: str) -> None:

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from harness.evidence.damage import Damages
 from harness.protocol.cursor import Cursor, Malformed
-from history.evidence import ZNODES, Row, table
+from history.evidence_tables import ZNODES, Row, table
 
 FOLDER: Final = "version-2"
 MAGIC: Final = b"ZKLG"
@@ -40,7 +40,7 @@ PERSISTENT: Final = 0
 
 
 def read(folder: Path, damages: Damages) -> pa.Table:
-    """A node's data directory as the rows of `history.evidence.ZNODES`. Raises: OSError."""
+    """A node's data directory as the rows of `history.evidence_tables.ZNODES`. Raises: OSError."""
     entries: dict[int, Cursor] = {}
     for path in sorted((folder / FOLDER).glob("log.*"), key=lambda one: int(one.suffix[1:], 16)):
         entries |= dict(_entries(path, damages))  # a later file has what stands after a cut

@@ -19,7 +19,7 @@ from harness.evidence import directory
 from harness.evidence.takes import Takes
 from harness.external.hooks import HookRunner
 from harness.processes.waiting import on_each
-from history.evidence import END, KILLED, schema, table
+from history.evidence_tables import END, KILLED, schema, table
 
 DATA: Final = "data"
 """Folder of a node's log directory, or of those that it has, in what was collected."""

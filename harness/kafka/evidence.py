@@ -21,7 +21,7 @@ from harness.containers.nodes import NodeContainer, deaths
 from harness.evidence import directory
 from harness.evidence.takes import Takes
 from harness.processes.waiting import on_each
-from history.evidence import END, KILLED, LOST_POWER, WHEN, schema, table
+from history.evidence_tables import END, KILLED, LOST_POWER, WHEN, schema, table
 
 
 class NodeEvidence:

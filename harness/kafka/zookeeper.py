@@ -24,7 +24,7 @@ from harness.evidence import znodes
 from harness.evidence.damage import Damages
 from harness.kafka.broker_config import FOR_BROKERS, advertised, directories, lines, listeners, rack, settings
 from harness.kafka.nodes import PROPERTIES, KafkaNodes
-from history.evidence import placed
+from history.evidence_tables import placed
 
 CLIENT_PORT: Final = 2181
 PEER_PORT: Final = 2888

@@ -9,7 +9,7 @@ from typing import Final
 from core.errors import ClusterError
 from harness.processes.child import Child, Program
 from harness.wire.capture_main import CaptureLine, Watch
-from history.evidence import PER_RUN
+from history.evidence_tables import PER_RUN
 
 NAME: Final = "the capture of messages"
 START_S: Final = 20.0

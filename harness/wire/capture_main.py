@@ -25,7 +25,7 @@ from harness.processes.clocks import ELSEWHERE, boot
 from harness.processes.parent import ignore_ctrl_c, tell, until_gone
 from harness.wire.packets import packet
 from harness.wire.recorded import FrameRecorder, When
-from history.evidence import PER_RUN, Row, table
+from history.evidence_tables import PER_RUN, Row, table
 
 BUFFER: Final = 64 << 20
 WRITTEN: Final = 20_000

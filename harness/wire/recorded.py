@@ -17,7 +17,7 @@ from harness.protocol.frames import LIMIT, SIZE, FrameError, correlation_id, fet
 from harness.protocol.payloads import Message, decode_request, decode_response, request_type, response_type
 from harness.wire import packets
 from harness.wire.packets import Packet, Stream
-from history.evidence import (
+from history.evidence_tables import (
     ALL,
     CLIENT,
     END_TXN,

@@ -33,7 +33,8 @@ from harness.kafka.images import image_tag
 from harness.kafka.jars import jars
 from harness.kafka.system import kafka_cluster
 from harness.protocol.definitions import FILE, condensed
-from history.evidence import CLIENT, END, KILLED, LOST_POWER, Evidence
+from history.evidence import Evidence
+from history.evidence_tables import CLIENT, END, KILLED, LOST_POWER
 from tests.docker.conftest import TOPIC, roles_when, whole
 from tests.harness.evidence.dumped import Comparison, compare, sections
 from tests.waiting import until

@@ -17,7 +17,7 @@ from core.wire import Action, Seen, WireRule
 from harness.clients.librdkafka.settings import of_librdkafka
 from harness.containers.cluster import ContainerCluster
 from harness.modelled.real.deployment import model_containers
-from history import evidence
+from history import evidence_tables
 from tests.waiting import until
 
 TP = TopicPartition("kept", 0)
@@ -138,6 +138,10 @@ def test_faults_of_containers_hit_the_models_brokers_and_evidence_shows_it(
     loses_what_was_not_flushed(cluster)
     assert run_blocking(cluster.take_evidence(tmp_path / "evidence")) == []
     takes = pq.read_table(tmp_path / "evidence" / "takes.parquet").to_pylist()
-    assert {one["why"] for one in takes} == {evidence.KILLED, evidence.LOST_POWER, evidence.END}
+    assert {one["why"] for one in takes} == {
+        evidence_tables.KILLED,
+        evidence_tables.LOST_POWER,
+        evidence_tables.END,
+    }
     batches = pq.read_table(tmp_path / "evidence" / "batches.parquet").to_pylist()
     assert any(one["topic"] == TP.topic for one in batches)

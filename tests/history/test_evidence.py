@@ -12,7 +12,8 @@ import pytest
 from core.errors import HistoryError
 from core.op import TopicPartition
 from history import storage
-from history.evidence import (
+from history.evidence import Evidence, merged, write
+from history.evidence_tables import (
     END,
     KILLED,
     LATER,
@@ -20,11 +21,8 @@ from history.evidence import (
     PER_NODE,
     PER_PARTITION,
     PER_RUN,
-    Evidence,
-    merged,
     schema,
     table,
-    write,
 )
 
 

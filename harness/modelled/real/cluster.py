@@ -35,7 +35,7 @@ from harness.modelled.shared.evidence import tables
 from harness.modelled.shared.settings import settings_of_run
 from harness.processes import guard
 from harness.processes.waiting import NotYet, on_each, until
-from history import evidence
+from history import evidence, evidence_tables
 from history.run_folder import Run
 
 READY_DEADLINE_S: Final = 60.0
@@ -181,7 +181,7 @@ class ModelCluster(AskedBrokers, ProxiedBrokers):
     async def take_evidence(self, into: Path) -> list[str]:
         """SIGKILL to all nodes at once; their disks then, and at earlier kills."""
         await self.kill(self._numbers)
-        self._take(self._numbers, evidence.END)
+        self._take(self._numbers, evidence_tables.END)
         try:
             evidence.write(into, tables(self._takes, self._settings, self._era))
         except (OSError, ValueError) as error:
@@ -253,8 +253,8 @@ class ModelCluster(AskedBrokers, ProxiedBrokers):
         """Start nodes that are down; what killed ones left on disk is taken before."""
         self._ends.look()
         down = [node for node in nodes if not self._made(node).is_up]
-        for why in (evidence.KILLED, evidence.LOST_POWER):
-            powerless = why == evidence.LOST_POWER
+        for why in (evidence_tables.KILLED, evidence_tables.LOST_POWER):
+            powerless = why == evidence_tables.LOST_POWER
             crashed = [n for n in down if self._made(n).crashed and self._made(n).powerless is powerless]
             if crashed:
                 self._take(crashed, why)

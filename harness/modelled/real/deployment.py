@@ -43,7 +43,7 @@ from harness.modelled.shared.disk_copy import DiskCopy
 from harness.modelled.shared.evidence import tables
 from harness.modelled.shared.settings import settings_of_run
 from harness.processes.waiting import on_each
-from history import evidence
+from history import evidence, evidence_tables
 from history.run_folder import Run
 from model.broker import Durable
 
@@ -129,7 +129,7 @@ class ModelNodes:
     def before_start(self, nodes: Sequence[NodeContainer], powerless: Collection[int]) -> None:
         """See `Deployment`."""
         killed = [one for one in nodes if one.exit_code() not in SHUT_DOWN]
-        for why, lost in ((evidence.KILLED, False), (evidence.LOST_POWER, True)):
+        for why, lost in ((evidence_tables.KILLED, False), (evidence_tables.LOST_POWER, True)):
             if its := [one for one in killed if (one.number in powerless) is lost]:
                 self._take(its, why, Limit(AT_KILL.bytes // len(its), AT_KILL.seconds))
         for one in nodes:
@@ -138,7 +138,7 @@ class ModelNodes:
 
     def at_end(self, nodes: Sequence[NodeContainer], ended: Mapping[int, str]) -> None:
         """See `Deployment`; a node cuts its logs when it starts after a loss of power, so none is cut yet."""
-        self._take(nodes, evidence.END, AT_END)
+        self._take(nodes, evidence_tables.END, AT_END)
 
     def miss(self, why: str) -> None:
         """See `Deployment`."""

@@ -23,7 +23,8 @@ from harness.modelled.shared.coordinator_records import log_records
 from harness.modelled.shared.disk_copy import DiskCopy
 from harness.modelled.shared.metadata_log import NO_TIMESTAMP, TOPIC, MetadataLogRecord, records
 from harness.modelled.shared.topic_uuids import topic_id
-from history.evidence import NO_PRODUCER, PER_NODE, PER_PARTITION, PRODUCERS, Row, merged, schema, table
+from history.evidence import merged
+from history.evidence_tables import NO_PRODUCER, PER_NODE, PER_PARTITION, PRODUCERS, Row, schema, table
 from model.eras import Era
 from model.log.unified_log import ABORT, REMOVED, RecordBatch, UnifiedLog
 from model.protocol.messages import Partition

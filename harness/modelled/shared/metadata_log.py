@@ -15,7 +15,7 @@ from harness.evidence.metadata_records import TOPIC as TOPIC
 from harness.evidence.metadata_records import columns, types
 from harness.modelled.shared.topic_uuids import topic_id, uuid_text
 from harness.protocol.messages import NO_UUID, Message, Value
-from history.evidence import Row
+from history.evidence_tables import Row
 from model.metadata.image import (
     BrokerRegistrationChangeRecord,
     MetadataImage,

@@ -7,7 +7,7 @@ from typing import Final
 import pyarrow as pa
 
 from harness.modelled.shared.base_time import BASE_MS
-from history.evidence import schema, table
+from history.evidence_tables import schema, table
 from model.protocol.zookeeper_messages import PERSISTENT
 from model.zookeeper.zk_data import CONTROLLER, CONTROLLER_EPOCH, IDS, ISR_CHANGES, TOPICS
 from model.zookeeper.zk_data import LeaderIsrAndControllerEpoch as State

@@ -41,7 +41,7 @@ from harness.modelled.virtual.proxies import Proxies
 from harness.modelled.virtual.scheduler import Scheduler
 from harness.modelled.virtual.session import SimSession
 from harness.modelled.virtual.wire import Wire
-from history.evidence import END
+from history.evidence_tables import END
 from model.broker import Broker
 from model.coordinator.transaction_metadata import ONGOING, PREPARED
 from model.errors import Refused

@@ -14,7 +14,7 @@ from core.capabilities import Listener
 from harness.modelled.shared.base_time import BASE_NS
 from harness.modelled.virtual.network import CLIENTS, Message
 from harness.protocol.payloads import API_KEYS
-from history.evidence import CLIENT, PER_RUN, Cell, Row, frame_part, order, table
+from history.evidence_tables import CLIENT, PER_RUN, Cell, Row, frame_part, order, table
 from model.protocol.coordinator_messages import EndTxn, WriteTxnMarkers
 from model.protocol.messages import Fetch, PartitionState, Produce, ProduceResponse
 from model.protocol.zookeeper_messages import ControlRequest
@@ -26,7 +26,7 @@ _MOST: Final = 1 << 31
 
 
 def frames(messages: Iterable[Message]) -> dict[str, pa.Table]:
-    """The tables of `history.evidence.PER_RUN`. messages: in the order in which they were sent."""
+    """The tables of `history.evidence_tables.PER_RUN`. messages: in the order in which they were sent."""
     rows: list[Row] = []
     parts: list[Row] = []
     orders: list[Row] = []

@@ -16,7 +16,7 @@ from core.capabilities import Listener
 from harness.modelled.shared.channels import HELD, listener_of
 from harness.modelled.virtual.network import Message, Network, VirtualConnection
 from harness.modelled.virtual.scheduler import Scheduler
-from history.evidence import KILLED, LOST_POWER
+from history.evidence_tables import KILLED, LOST_POWER
 from model.broker import TICK_MS, Broker, Durable
 from model.protocol.messages import Produce
 from model.protocol.share_messages import ShareFetch

@@ -18,7 +18,8 @@ from core.op import TopicPartition
 from harness.report.evidence import replicas
 from harness.report.evidence.decisions import of_last_take
 from harness.report.inputs import Inputs
-from history.evidence import END, Evidence
+from history.evidence import Evidence
+from history.evidence_tables import END
 from history.tables import TableRow
 from history.verdict import Example
 

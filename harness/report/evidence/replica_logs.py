@@ -12,7 +12,8 @@ from typing import Final
 from core.errors import HistoryError
 from core.op import TopicPartition
 from harness.report.inputs import Inputs
-from history.evidence import END, WHEN, Evidence
+from history.evidence import Evidence
+from history.evidence_tables import END, WHEN
 from history.tables import TableRow
 from history.verdict import Example
 

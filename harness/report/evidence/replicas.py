@@ -18,7 +18,8 @@ from harness.report.inputs import Inputs
 from history import trace as tr
 from history.broker_logs import replica_lines
 from history.events import RolesSeen
-from history.evidence import CLIENT, FETCH, Evidence
+from history.evidence import Evidence
+from history.evidence_tables import CLIENT, FETCH
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,8 @@ from harness.report.inputs import Inputs
 from harness.report.messages.diagram import Missing
 from harness.report.messages.steps import AROUND_NS, Subject
 from history import trace as tr
-from history.evidence import ALL, CLIENT, END_TXN, FETCH, PRODUCE, WRITE_TXN_MARKERS, Evidence
+from history.evidence import Evidence
+from history.evidence_tables import ALL, CLIENT, END_TXN, FETCH, PRODUCE, WRITE_TXN_MARKERS
 from history.tables import TableRow
 
 OF_PRODUCERS: Final = ("InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit")

@@ -15,7 +15,8 @@ from checkers.known_bugs.registry import labels
 from checkers.logs import elections
 from core.config import run_config
 from core.op import Isolation, Outcome, Phase, TopicPartition, value_of
-from history.evidence import END, KILLED, Evidence
+from history.evidence import Evidence
+from history.evidence_tables import END, KILLED
 from history.reader import load
 from tests.checkers.found import check_tables
 from tests.checkers.known_bugs.test_uncommitted_state import BEGAN_MS

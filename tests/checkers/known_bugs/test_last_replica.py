@@ -12,7 +12,7 @@ from checkers.known_bugs import last_replica
 from checkers.logs import elections
 from core.op import TopicPartition, value_of
 from history import evidence
-from history.evidence import END, LOST_POWER
+from history.evidence_tables import END, LOST_POWER
 from history.run_folder import Run
 from tests.checkers.logs.made import batch, tables, whole
 from tests.histories.built import Assign, Built, Commit, Op, Process, Read, Send, final_reads

@@ -18,7 +18,7 @@ from checkers.logs import answers, decisions
 from core.op import Outcome, TopicPartition
 from history import evidence
 from history.events import Event
-from history.evidence import PRODUCE, WRITE_TXN_MARKERS
+from history.evidence_tables import PRODUCE, WRITE_TXN_MARKERS
 from history.reader import History, load
 from history.tables import TABLES
 from tests.checkers.known_bugs.test_markers_left_out import ID, line

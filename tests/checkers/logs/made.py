@@ -10,7 +10,8 @@ from checkers.engine.findings import Found, LogGround, PartitionResult
 from checkers.engine.pipeline import check_evidence, kinds_of
 from checkers.windows import RunWindows
 from core.op import TopicPartition
-from history.evidence import END, Evidence, merged, schema
+from history.evidence import Evidence, merged
+from history.evidence_tables import END, schema
 from history.reader import History
 
 TP = TopicPartition("q", 0)

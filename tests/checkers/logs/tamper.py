@@ -23,7 +23,8 @@ from checkers.engine.log_tasks import LogTask, LogWork
 from checkers.engine.pipeline import check_evidence, kernels_over_logs, kinds_of
 from checkers.logs.registry import LOG_CHECKS
 from core.op import TopicPartition
-from history.evidence import PER_NODE, PER_PARTITION, Evidence
+from history.evidence import Evidence
+from history.evidence_tables import PER_NODE, PER_PARTITION
 from tests.checkers.logs.tampering import KINDS, Place, Tampered
 
 JOINS = {name: check for name, check in LOG_CHECKS.items() if check.join is not None}

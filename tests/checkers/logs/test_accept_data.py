@@ -11,7 +11,8 @@ from checkers.logs.producer_files import ABORTED_INDEX, PRODUCER_SNAPSHOT
 from checkers.windows import FOREVER, RunWindows
 from core.op import TopicPartition
 from harness.evidence.directory import read
-from history.evidence import END, KILLED, NO_PRODUCER, Evidence, merged
+from history.evidence import Evidence, merged
+from history.evidence_tables import END, KILLED, NO_PRODUCER
 from model.accepting import data_partition as rules
 from tests.checkers.logs.made import TP, at, batch, namesakes, of_all, of_partition, tables, whole
 from tests.histories.broker_files import GOLDEN, NODE

@@ -13,7 +13,8 @@ from checkers.logs.elections import METADATA
 from core.op import TopicPartition
 from harness.evidence import directory
 from history import evidence
-from history.evidence import Evidence, merged, schema
+from history.evidence import Evidence, merged
+from history.evidence_tables import schema
 from tests.checkers.logs.made import asked_nothing, of_partition
 from tests.histories.broker_files import NODE
 from tests.histories.folders import check_run, write_run

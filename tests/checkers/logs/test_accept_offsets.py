@@ -14,7 +14,8 @@ from checkers.engine.findings import Found
 from checkers.logs.accept_offsets import CHECKS
 from core.op import TopicPartition
 from harness.evidence import directory
-from history.evidence import Evidence, merged, schema
+from history.evidence import Evidence, merged
+from history.evidence_tables import schema
 from tests.checkers.logs.made import asked_nothing, of_partition
 from tests.histories.broker_files import GOLDEN
 

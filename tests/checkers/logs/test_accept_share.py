@@ -8,7 +8,8 @@ from core.internal_topics import SHARE_STATE_TOPIC
 from core.op import TopicPartition
 from harness.modelled.shared.disk_copy import DiskCopy
 from harness.modelled.shared.evidence import tables
-from history.evidence import END, Evidence, schema
+from history.evidence import Evidence
+from history.evidence_tables import END, schema
 from model.broker import Durable
 from model.eras import ERAS
 from model.log.unified_log import RecordBatch, UnifiedLog

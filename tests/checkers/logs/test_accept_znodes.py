@@ -15,7 +15,8 @@ from core.op import TopicPartition
 from harness.explore.profile import BASE
 from harness.explore.trial import checked
 from harness.modelled.virtual.run import simulate
-from history.evidence import KILLED, LOST_POWER, Evidence
+from history.evidence import Evidence
+from history.evidence_tables import KILLED, LOST_POWER
 from tests.checkers.logs.made import of_all, tables
 
 TP = TopicPartition("t", 0)

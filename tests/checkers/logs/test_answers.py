@@ -13,7 +13,8 @@ from checkers.logs.answers import CHECKS
 from core.java_hash import java_hash
 from core.op import CommitKind, Outcome, TopicPartition
 from history.events import ClockJumped
-from history.evidence import END, KILLED, LOST_POWER, Evidence
+from history.evidence import Evidence
+from history.evidence_tables import END, KILLED, LOST_POWER
 from history.reader import History, load
 from history.tables import OPEN, TABLES
 from tests.checkers.logs.made import at, of_all, tables

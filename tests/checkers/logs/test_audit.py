@@ -13,7 +13,8 @@ from checkers.logs.elections import METADATA
 from checkers.windows import FOREVER, RunWindows
 from core.op import TopicPartition
 from harness.evidence.directory import read
-from history.evidence import END, KILLED, LOST_POWER, Evidence, merged
+from history.evidence import Evidence, merged
+from history.evidence_tables import END, KILLED, LOST_POWER
 from tests.checkers.logs.made import TP, Rows, at, batch, namesakes, of_all, of_partition, tables, whole
 from tests.histories.broker_files import NODE
 from tests.histories.old_messages import message

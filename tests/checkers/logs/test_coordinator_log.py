@@ -10,7 +10,8 @@ from checkers.logs.transactions import transaction_logs
 from core.internal_topics import TRANSACTION_TOPIC
 from core.op import TopicPartition
 from harness.evidence.directory import read
-from history.evidence import KILLED, Evidence, merged
+from history.evidence import Evidence, merged
+from history.evidence_tables import KILLED
 from tests.checkers.logs.made import at, batch, tables, whole
 from tests.histories.broker_files import NODE
 

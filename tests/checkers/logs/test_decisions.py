@@ -11,7 +11,8 @@ from checkers.logs.decisions import CHECKS
 from core.internal_topics import TRANSACTION_TOPIC as TOPIC
 from core.op import TopicPartition
 from history.events import ClockJumped
-from history.evidence import END, KILLED, LOST_POWER, Evidence
+from history.evidence import Evidence
+from history.evidence_tables import END, KILLED, LOST_POWER
 from history.reader import History, load
 from tests.checkers.logs.made import at, batch, of_all, tables
 from tests.histories.built import Built

@@ -7,7 +7,8 @@ from checkers.api import check_evidence
 from checkers.engine.findings import Found
 from harness.modelled.shared.disk_copy import DiskCopy, copied
 from harness.modelled.shared.evidence import tables
-from history.evidence import END, KILLED, Evidence
+from history.evidence import Evidence
+from history.evidence_tables import END, KILLED
 from model.protocol.messages import DeleteRecords
 from model.settings import Settings
 from scenarios.drivers.cluster import CONTROLLER_NODE, data

@@ -16,7 +16,8 @@ from checkers.logs.classes import DIVERGENCE
 from checkers.logs.rule import Rule, checks_of
 from core.errors import HistoryError
 from core.op import TopicPartition
-from history.evidence import PER_PARTITION, Evidence, write
+from history.evidence import Evidence, write
+from history.evidence_tables import PER_PARTITION
 from tests.checkers.logs.made import TP, batch, tables, whole
 
 OTHER = TopicPartition("q", 1)

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from checkers.logs.power_losses import heard_of
-from history.evidence import KILLED, LOST_POWER, Evidence
+from history.evidence import Evidence
+from history.evidence_tables import KILLED, LOST_POWER
 from tests.checkers.logs.made import tables
 from tests.checkers.logs.test_audit import DEAD, Made, clean, judged, one
 

@@ -11,7 +11,8 @@ from checkers.logs.elections import elections
 from checkers.logs.lineage import CHECKS
 from core.op import TopicPartition
 from history.events import ClockJumped, JournalsListed
-from history.evidence import END, KILLED, LOST_POWER, Evidence
+from history.evidence import Evidence
+from history.evidence_tables import END, KILLED, LOST_POWER
 from history.reader import History, load
 from tests.checkers.logs.made import TP, at, batch, of_all, tables, whole
 from tests.histories.built import Built, Op, Process, Send

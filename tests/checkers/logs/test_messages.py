@@ -30,7 +30,8 @@ from core.config import run_config
 from core.internal_topics import TRANSACTION_TOPIC as TOPIC
 from harness.compose import record
 from harness.run.progress import silent
-from history.evidence import (
+from history.evidence import Evidence
+from history.evidence_tables import (
     ALL,
     CLIENT,
     END_TXN,
@@ -40,7 +41,6 @@ from history.evidence import (
     PER_RUN,
     PRODUCE,
     WRITE_TXN_MARKERS,
-    Evidence,
     schema,
 )
 from history.reader import History, load

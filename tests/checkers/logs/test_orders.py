@@ -8,7 +8,8 @@ import pytest
 
 from checkers.engine.check import Tally
 from checkers.logs.orders import CHECKS, FENCED, TOLD, WRITTEN
-from history.evidence import ALL, FETCH, LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA, Evidence
+from history.evidence import Evidence
+from history.evidence_tables import ALL, FETCH, LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA
 from tests.checkers.logs.made import asked_nothing, of_all, tables
 from tests.checkers.logs.test_accept_znodes import FIRST, SECOND, THIRD, TOPIC, Rows, change, put, state
 

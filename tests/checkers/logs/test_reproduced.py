@@ -19,7 +19,8 @@ import pytest
 from checkers.api import check_evidence
 from checkers.engine.findings import Found
 from checkers.logs import decisions
-from history.evidence import PER_NODE, PER_PARTITION, Evidence
+from history.evidence import Evidence
+from history.evidence_tables import PER_NODE, PER_PARTITION
 
 GOLDEN = Path(__file__).with_name("golden")
 

@@ -14,7 +14,8 @@ from core.config import run_config
 from harness.explore.profile import BASE
 from harness.modelled.virtual.evidence import evidence
 from harness.modelled.virtual.run import simulate
-from history.evidence import PER_NODE, PER_PARTITION, Evidence
+from history.evidence import Evidence
+from history.evidence_tables import PER_NODE, PER_PARTITION
 from tests.checkers.logs.tamper import Judge, measure
 from tests.checkers.logs.tampering import KINDS
 

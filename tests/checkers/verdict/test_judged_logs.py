@@ -25,7 +25,8 @@ from core.op import TopicPartition
 from harness.nights.session_log import RunResult
 from harness.report.wording import logs_line
 from history.events import Event, EvidenceMissing
-from history.evidence import KILLED, METADATA_LOG, Evidence, merged, write
+from history.evidence import Evidence, merged, write
+from history.evidence_tables import KILLED, METADATA_LOG
 from history.reader import History
 from history.run_folder import Run
 from history.verdict import Verdict

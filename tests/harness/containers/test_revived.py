@@ -16,7 +16,7 @@ from harness.brokers.node_ends import NodeEnds
 from harness.containers.nodes import NodeContainer
 from harness.kafka.cluster import KafkaCluster
 from harness.kafka.kraft import KRaft
-from history.evidence import KILLED, LOST_POWER
+from history.evidence_tables import KILLED, LOST_POWER
 
 if TYPE_CHECKING:
     from docker.models.containers import Container

@@ -13,7 +13,7 @@ from harness.evidence.damage import Damages
 from harness.evidence.records import LogRecord, walk
 from harness.protocol.cursor import Cursor
 from harness.protocol.messages import NO_UUID, Value, decode
-from history.evidence import NO_PRODUCER
+from history.evidence_tables import NO_PRODUCER
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 DEFAULTS: tuple[Value, ...] = (None, False, 0, -1, -2, "", NO_UUID, [])

@@ -11,7 +11,7 @@ from crc32c import crc32c
 
 from harness.evidence.directory import read
 from harness.protocol.batches import batch
-from history import evidence
+from history import evidence_tables
 from tests.histories.broker_files import NODE
 
 LOG = "00000000000000000000.log"
@@ -19,12 +19,12 @@ LOG = "00000000000000000000.log"
 
 def test_the_tables_of_a_node(node: Path) -> None:
     found = read(node, 3, take=7)
-    assert found.keys() == {*evidence.PER_PARTITION, *evidence.PER_NODE}
+    assert found.keys() == {*evidence_tables.PER_PARTITION, *evidence_tables.PER_NODE}
     for name, table in found.items():
-        assert table.schema.equals(evidence.schema(name)), name
+        assert table.schema.equals(evidence_tables.schema(name)), name
         assert set(table["take"].to_pylist()) <= {7}
         assert set(table["node"].to_pylist()) <= {3}
-    assert found["takes"].to_pylist() == [{"take": 7, "node": 3, "at_ns": -1, "why": evidence.END}]
+    assert found["takes"].to_pylist() == [{"take": 7, "node": 3, "at_ns": -1, "why": evidence_tables.END}]
     assert found["damage"].num_rows == 0
     assert found["batches"].num_rows == 173
     assert found["control"].num_rows == 12

@@ -2,7 +2,8 @@ from pathlib import Path
 
 from harness.evidence.directory import read
 from harness.evidence.takes import Takes
-from history.evidence import END, KILLED, Evidence
+from history.evidence import Evidence
+from history.evidence_tables import END, KILLED
 from tests.histories.broker_files import NODE
 
 

@@ -14,7 +14,8 @@ from harness.external.disks import MOVED, NO_HOOK, Disks
 from harness.external.file import ClusterFile
 from harness.external.hooks import HookRunner
 from harness.external.nodes import Means
-from history.evidence import END, KILLED, Evidence
+from history.evidence import Evidence
+from history.evidence_tables import END, KILLED
 from tests.histories.old_messages import message
 
 SECRET = "open sesame"

@@ -14,7 +14,8 @@ from harness.containers.data import AT_KILL, CHUNK, Limit, copy_data
 from harness.containers.nodes import NodeContainer, deaths
 from harness.kafka import evidence as module
 from harness.kafka.evidence import NodeEvidence
-from history.evidence import END, KILLED, LOST_POWER, Evidence
+from history.evidence import Evidence
+from history.evidence_tables import END, KILLED, LOST_POWER
 from tests.histories.broker_files import NODE
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from harness.protocol.payloads import (
 from harness.protocol.schemas import plain
 from harness.wire.responses import REFUSED, TELL_ADDRESSES, error_of
 from harness.wire.subjects import _READERS, subjects
-from history.evidence import END_TXN, FETCH, PRODUCE, WRITE_TXN_MARKERS
+from history.evidence_tables import END_TXN, FETCH, PRODUCE, WRITE_TXN_MARKERS
 from tests.harness.protocol.kio_frames import encode_request, encode_response
 from tests.harness.protocol.random_payloads import payload
 

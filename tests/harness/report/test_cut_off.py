@@ -11,7 +11,8 @@ import pytest
 from core.op import TopicPartition
 from harness.report import facts as recorded
 from harness.report.evidence import group_offsets
-from history.evidence import END, KILLED, Evidence
+from history.evidence import Evidence
+from history.evidence_tables import END, KILLED
 from tests.checkers.logs.made import at, batch, tables
 from tests.harness.report.test_causes import facts, nothing
 

@@ -18,7 +18,8 @@ from harness.report.messages.diagram import ShownMessages
 from harness.report.messages.steps import DAMAGE, OTHER, TURN, Subject
 from history import trace as tr
 from history.events import TransactionsOpen
-from history.evidence import ALL, CLIENT, PER_NODE, PER_PARTITION, PER_RUN, Evidence, table
+from history.evidence import Evidence
+from history.evidence_tables import ALL, CLIENT, PER_NODE, PER_PARTITION, PER_RUN, table
 from history.run_folder import Run
 from history.verdict import Anomaly, Example, Fault, Verdict
 from tests.harness.report.test_page import Parsed

@@ -35,7 +35,7 @@ from harness.wire.capture_main import __name__ as PROGRAM
 from harness.wire.packets import ACK, FIN, HELD, RST, SYN, packet
 from harness.wire.recorded import READ, FrameRecorder, When
 from harness.wire.subjects import subjects
-from history.evidence import (
+from history.evidence_tables import (
     ALL,
     CLIENT,
     FETCH,

@@ -56,7 +56,7 @@ class WireRecords(Sequence[object]):
 
     @property
     def compression(self) -> int:
-        """The codec by its number (`history.evidence.BATCHES`), 0 = none."""
+        """The codec by its number (`history.evidence_tables.BATCHES`), 0 = none."""
         header = dict(zip(FIELDS, HEADER.unpack_from(self.raw), strict=True))
         return int(header["attributes"] & COMPRESSION)
 

@@ -17,7 +17,7 @@ from harness.modelled.real.encoded.records import CorruptBatch, fetched
 from harness.modelled.real.node import DISK
 from harness.modelled.shared.disk_copy import DiskCopy
 from harness.modelled.shared.evidence import tables
-from history.evidence import END
+from history.evidence_tables import END
 from model.log.unified_log import UnifiedLog
 from model.settings import Settings
 

@@ -24,7 +24,8 @@ from harness.modelled.virtual.evidence import evidence, tables_of_run
 from harness.modelled.virtual.run import Simulated, simulate
 from harness.modelled.virtual.run_folder import record
 from harness.run.planning import planned
-from history.evidence import (
+from history.evidence import Evidence
+from history.evidence_tables import (
     BATCHES,
     END,
     KILLED,
@@ -33,7 +34,6 @@ from history.evidence import (
     PER_NODE,
     PER_PARTITION,
     TRANSACTION_LOG,
-    Evidence,
     schema,
     table,
 )
