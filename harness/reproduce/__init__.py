@@ -14,6 +14,7 @@ producer          A transactional producer by hand: one request at a time, to a 
 rates             Measured rates, and the page of known bugs that shows them.
 registry          Every reproduction: a known bug, and the schedule that shows it.
 sendings          Schedules of plain producers: a request late or refused, a leader alone, replicas that move.
+share_members     A share group gives a member what it should not: members by hand.
 stage             The usual cluster: five brokers and a controller of its own, in roles.
 three_brokers     Three brokers on ZooKeeper, and how their replicas come to differ.
 

@@ -5,8 +5,9 @@ transaction is lost (its partition is stable beyond it, and readers do not get i
 coordinator has completed the transaction, and its partition is not stable beyond it), or read though its
 transaction was aborted; or the next group coordinator does not have an acknowledged commit of offsets, or
 still has one of a deleted topic, so that the group passes over records of the new one; or a leader waits long
-for a replica that is not in sync. A run of the good side has to show that every record of an acknowledged
-commit is read, or that the commit was refused or kept, or that the leader does not wait.
+for a replica that is not in sync; or a share group delivers what has ended. A run of the good side has to
+show that every record of an acknowledged commit is read, or that the commit was refused or kept, or that the
+leader does not wait, or that the group delivers the rest alone.
 
 Apart from that, the rules about logs (`checkers.logs`) judge what the brokers left on disk; they know
 nothing of the schedule, nor of what clients saw.
@@ -40,6 +41,7 @@ from harness.reproduce.lost_directory import PerformedWait
 from harness.reproduce.producer import TIMEOUT
 from harness.reproduce.registry import Reproduction
 from harness.reproduce.sendings import Sent, anomalies
+from harness.reproduce.share_members import PerformedDeliveries
 from harness.reproduce.stage import Deaths, FiveBrokers
 from harness.reproduce.three_brokers import PerformedReplicas, ThreeBrokers
 from history.broker_logs import broker_logs
@@ -207,6 +209,8 @@ def perform(
                 return judge_sent(stage, performed, reproduction.shows, good), ""
             case PerformedLetters():
                 return judge_letters(performed, reproduction.shows, good), ""
+            case PerformedDeliveries():
+                return judge_deliveries(performed), ""
             case PerformedReplicas():
                 return judge_replicas(performed), ""
             case PerformedWait():
@@ -314,6 +318,15 @@ def judge_letters(performed: PerformedLetters, shows: Set[str], good: bool) -> S
         return ScheduleRun(shows=Shows.CLEAN, text=text)
     text = "; ".join(_named([sentence for _, sentence in wrong]))
     return ScheduleRun(shows=_as_said({name for name, _ in wrong}, shows, good), text=text)
+
+
+def judge_deliveries(performed: PerformedDeliveries) -> ScheduleRun:
+    """What a share group gave to a member though it should not have."""
+    wrong = sorted(performed.ended & performed.given)
+    shown = Shows.SHOWN if wrong else Shows.CLEAN
+    offsets = ", ".join(map(str, wrong or sorted(performed.given)))
+    text = f"the last member is given {performed.tp}, offset {offsets}"
+    return ScheduleRun(shows=shown, text=f"{text}: {performed.why}" if wrong else f"{text} alone")
 
 
 def judge_replicas(performed: PerformedReplicas) -> ScheduleRun:

@@ -39,6 +39,7 @@ from harness.reproduce.sendings import (
     removed_replica,
     unclean,
 )
+from harness.reproduce.share_members import PerformedDeliveries, given_back, read_again
 from harness.reproduce.stage import Deaths
 from harness.reproduce.three_brokers import PATIENT as SLOW_TO_HEAR
 from harness.reproduce.three_brokers import (
@@ -53,6 +54,7 @@ Performed = (
     PerformedTransaction
     | PerformedCommit
     | PerformedDeletion
+    | PerformedDeliveries
     | PerformedEndings
     | PerformedLetters
     | PerformedReplicas
@@ -231,6 +233,24 @@ REPRODUCTIONS = {
         wire=True,
         between=True,
         shows=frozenset([LOST]),
+    ),
+    "kafka-19632": Reproduction(
+        title="The preferred leader is elected: a share group delivers again what a member accepted.",
+        bad="Kafka 4.1 delivers a batch from its beginning, though a member accepted that and more of it",
+        good="Kafka 4.2.0 begins at the first record that has not ended",
+        versions=("4.1.2", "4.2.0"),
+        play=read_again,
+        label="KAFKA-19632",
+        settings=(SHARE_LIMIT, SHARE_LIMIT),
+    ),
+    "kafka-19972": Reproduction(
+        title="A record whose members die is delivered for ever: its delivery count does not rise.",
+        bad="Kafka 4.1 lowers the delivery count when the session of a member ends",
+        good="Kafka 4.2.0 counts on",
+        versions=("4.1.2", "4.2.0"),
+        play=given_back,
+        label="KAFKA-19972",
+        settings=(SHARE_LIMIT, SHARE_LIMIT),
     ),
     "kafka-20634": Reproduction(
         title="A group's commit of offsets is acknowledged, and the next coordinator does not have it.",

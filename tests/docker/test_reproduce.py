@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from core.presets import SHARE_LIMIT
 from core.systems import KAFKA_VERSION
 from harness.reproduce import attempts
 from harness.reproduce.attempts import ScheduleRun, Shows
@@ -159,6 +160,13 @@ def a_leader_waits_for_a_follower_whose_directory_is_gone_and_not_for_a_dead_one
     assert not good.in_logs
 
 
+def a_share_group_of_4_1_delivers_what_has_ended(tmp_path: Path) -> None:
+    stage = FiveBrokers("4.1.2", tmp_path, print, SHARE_LIMIT)
+    names = ("kafka-19632", "kafka-19972")
+    runs = attempts.on_one_cluster(stage, [(REPRODUCTIONS[name], name, False) for name in names], tmp_path)
+    assert [one.shows for one in runs] == [Shows.SHOWN, Shows.SHOWN], runs
+
+
 OWN = (
     brokers_that_do_not_verify_transactions_let_one_hang,
     a_late_marker_ends_the_next_transaction_of_version_1_only,
@@ -169,6 +177,7 @@ OWN = (
     a_coordinator_that_does_not_follow_loses_no_commit,
     a_coordinator_that_follows_acknowledges_a_commit_that_is_lost,
     a_follower_that_cuts_back_to_its_high_watermark_differs_from_its_leader,
+    a_share_group_of_4_1_delivers_what_has_ended,
 )
 
 

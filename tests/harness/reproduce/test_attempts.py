@@ -25,6 +25,7 @@ from harness.reproduce.lost_directory import PerformedWait
 from harness.reproduce.producer import WireProducer
 from harness.reproduce.registry import REPRODUCTIONS, Reproduction
 from harness.reproduce.sendings import Sent
+from harness.reproduce.share_members import PerformedDeliveries
 from harness.reproduce.stage import FiveBrokers
 from harness.reproduce.three_brokers import PerformedReplicas
 
@@ -444,3 +445,17 @@ def test_a_dead_letter_of_what_a_member_accepted_shows_the_bug(
     done = PerformedLetters(tp=P0, accepted=frozenset([0]), markers=frozenset([1]), letters=letters)
     shown = REPRODUCTIONS["letters-by-former-leader"].shows
     assert attempts.judge_letters(done, shown, good).shows is shows
+
+
+@pytest.mark.parametrize(
+    ("given", "shows", "said"),
+    [
+        ({0, 1, 2}, Shows.SHOWN, "is given t-0, offset 0, 1: accepted"),
+        ({2, 3}, Shows.CLEAN, "is given t-0, offset 2, 3 alone"),
+    ],
+)
+def test_a_share_group_gives_no_member_what_has_ended(given: set[int], shows: Shows, said: str) -> None:
+    done = PerformedDeliveries(tp=P0, ended=frozenset([0, 1]), why="accepted", given=frozenset(given))
+    attempt = attempts.judge_deliveries(done)
+    assert attempt.shows is shows
+    assert said in attempt.text
