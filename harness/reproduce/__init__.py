@@ -10,6 +10,7 @@ group_offsets     Committed offsets by hand, and slow reads that keep a group co
 late_requests     A late EndTxn, which the proxy of `harness.wire` holds back.
 library_producer  Producers of librdkafka, transactional and plain.
 lost_directory    A follower loses one of two log directories, and its leader waits for it.
+mixed_versions    A coordinator has a later version of Kafka than the other brokers.
 producer          A transactional producer by hand: one request at a time, to a chosen broker.
 rates             Measured rates, and the page of known bugs that shows them.
 registry          Every reproduction: a known bug, and the schedule that shows it.

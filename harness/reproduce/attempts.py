@@ -4,10 +4,10 @@ A run of the bad side has to show the bug: a coordinator acknowledged the commit
 transaction is lost (its partition is stable beyond it, and readers do not get it) or hidden for good (the
 coordinator has completed the transaction, and its partition is not stable beyond it), or read though its
 transaction was aborted; or the next group coordinator does not have an acknowledged commit of offsets, or
-still has one of a deleted topic, so that the group passes over records of the new one; or a leader waits long
-for a replica that is not in sync; or a share group delivers what has ended. A run of the good side has to
-show that every record of an acknowledged commit is read, or that the commit was refused or kept, or that the
-leader does not wait, or that the group delivers the rest alone.
+still has one of a deleted topic, so that the group passes over records of the new one; or a client waits long
+for a replica that is not in sync, or for a marker; or a share group delivers what has ended. A run of the
+good side has to show that every record of an acknowledged commit is read, or that the commit was refused or
+kept, or that the client does not wait, or that the group delivers the rest alone.
 
 Apart from that, the rules about logs (`checkers.logs`) judge what the brokers left on disk; they know
 nothing of the schedule, nor of what clients saw.
@@ -37,7 +37,7 @@ from harness.reproduce.dead_letters import PerformedLetters
 from harness.reproduce.deleted_topics import NONE, PerformedDeletion
 from harness.reproduce.late_requests import PerformedEndings
 from harness.reproduce.library_producer import PADDING
-from harness.reproduce.lost_directory import PerformedWait
+from harness.reproduce.lost_directory import AT_ONCE_S, LONG_S, PerformedWait
 from harness.reproduce.producer import TIMEOUT
 from harness.reproduce.registry import Reproduction
 from harness.reproduce.sendings import Sent, anomalies
@@ -53,9 +53,6 @@ WATCH_S = TIMEOUT.total_seconds() + 30.0
 COMPLETE_S = 5.0
 """A completed transaction gets no marker any more; one that is on its way arrives much sooner."""
 PAUSE_S = 0.5
-AT_ONCE_S, LONG_S = 5.0, 15.0
-"""A leader that waits for no replica answers much sooner; one that does waits for 30 s
-(`replica.lag.time.max.ms`)."""
 TOLD = 5
 """Anomalies of one run that its text names."""
 
@@ -115,6 +112,7 @@ def attempts(
             between=reproduction.between,
             deaths=deaths,
             log_dirs=reproduction.log_dirs,
+            upgrade=reproduction.upgrade[good],
         )
     return on_one_cluster(stage, [(reproduction, f"run-{one}", good) for one in range(1, runs + 1)], folder)
 
@@ -338,11 +336,8 @@ def judge_replicas(performed: PerformedReplicas) -> ScheduleRun:
 
 
 def judge_wait(performed: PerformedWait) -> ScheduleRun:
-    """How long a leader let a producer wait after a follower had left the in-sync set."""
-    text = (
-        f"broker {performed.node} had left the in-sync set of {performed.tp}; a record that was sent then was"
-        f" acknowledged after {performed.waited_s:.1f} s"
-    )
+    """How long the brokers let a client wait."""
+    text = f"{performed.who} waited for {performed.waited_s:.1f} s"
     if performed.waited_s < AT_ONCE_S:
         return ScheduleRun(shows=Shows.CLEAN, text=text)
     shown = performed.waited_s >= LONG_S

@@ -20,13 +20,16 @@ PATIENT: Final = {"socket.timeout.ms": 60_000, "request.timeout.ms": 30_000}
 """The producer sends again when the leader gives up waiting, which Kafka's default has after 30 s."""
 
 
+AT_ONCE_S, LONG_S = 5.0, 15.0
+"""A wait that is none is much shorter than the first one; a bug waits for longer than the second one: 30 s
+(`replica.lag.time.max.ms`), or for ever."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PerformedWait:
-    """One performed schedule. node: the follower that left the in-sync set. waited_s: from then on, until a
-    record that was sent then was acknowledged."""
+    """What a schedule left. who: a client waited, and when. waited_s: how long."""
 
-    tp: TopicPartition
-    node: int
+    who: str
     waited_s: float
 
 
@@ -51,7 +54,9 @@ def waits(stage: FiveBrokers, name: str, good: bool) -> PerformedWait:
         stage.say(f"broker {follower} {'is dead' if good else 'lives on'}, and is not in sync any more")
         began = monotonic()
         producer.write(tp, "after")
-        return PerformedWait(tp=tp, node=follower, waited_s=monotonic() - began)
+        waited_s = monotonic() - began
+        who = f"broker {follower} had left the in-sync set of {tp}; the producer of a record"
+        return PerformedWait(who=who, waited_s=waited_s)
     finally:
         stage.kill(follower)
         run_blocking(stage.cluster.mend_directories([follower]))

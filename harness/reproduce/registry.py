@@ -27,6 +27,7 @@ from harness.reproduce.dead_letters import PerformedLetters, by_former_leader, o
 from harness.reproduce.deleted_topics import PerformedDeletion, survives
 from harness.reproduce.late_requests import PerformedEndings, doubted_end, late_end, late_marker
 from harness.reproduce.lost_directory import PerformedWait, waits
+from harness.reproduce.mixed_versions import mixed_markers
 from harness.reproduce.sendings import (
     Sent,
     alone,
@@ -76,7 +77,8 @@ class Reproduction:
     brokers through the proxy that knows frames. between: brokers reach each other through such proxies,
     too. deaths: how its coordinators may lose their partition (--deaths). shows: the classes of anomalies of
     the bad side, of records whose fate tells: these and no others. on_zookeeper: its cluster is that of
-    `three_brokers`, else that of `stage`. log_dirs: log directories of each broker there.
+    `three_brokers`, else that of `stage`. log_dirs: log directories of each broker there. upgrade: the later
+    version that some brokers get on the bad and the good side.
     """
 
     title: str
@@ -93,6 +95,7 @@ class Reproduction:
     shows: frozenset[str] = frozenset()
     on_zookeeper: bool = False
     log_dirs: int = 1
+    upgrade: tuple[str, str] = ("", "")
 
 
 PATIENT = {"offsets.commit.timeout.ms": "30000"}
@@ -251,6 +254,15 @@ REPRODUCTIONS = {
         play=given_back,
         label="KAFKA-19972",
         settings=(SHARE_LIMIT, SHARE_LIMIT),
+    ),
+    "kafka-20322": Reproduction(
+        title="During an upgrade a transaction commits and does not end: readers wait there.",
+        bad="one broker, the coordinator, has Kafka 4.2.0, and sends markers that 4.1.2 does not know",
+        good="it has Kafka 4.2.1, which asks what the other broker knows",
+        versions=("4.1.2", "4.1.2"),
+        play=mixed_markers,
+        label="KAFKA-20322",
+        upgrade=("4.2.0", "4.2.1"),
     ),
     "kafka-20634": Reproduction(
         title="A group's commit of offsets is acknowledged, and the next coordinator does not have it.",

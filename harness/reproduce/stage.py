@@ -49,14 +49,16 @@ class FiveBrokers(StagedCluster):
         between: bool = False,
         deaths: Deaths = Deaths.KILL,
         log_dirs: int = 1,
+        upgrade: str = "",
     ) -> None:
         """As `StagedCluster`. settings: of brokers, beside SETTINGS. deaths: how coordinators lose their
-        partition. log_dirs: log directories of each broker."""
+        partition. log_dirs: log directories of each broker. upgrade: a later version that nodes may get."""
         deployment = DEPLOYMENTS.get(deployment_of(kafka))
         config = {
             "brokers": 5,
             "controllers": int(deployment is None or deployment.controllers),
             "kafka": kafka,
+            "upgrade": upgrade,
             "broker_settings": {**SETTINGS, **(settings or {})},
             "log_dirs": log_dirs,
         }

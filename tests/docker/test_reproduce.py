@@ -167,6 +167,12 @@ def a_share_group_of_4_1_delivers_what_has_ended(tmp_path: Path) -> None:
     assert [one.shows for one in runs] == [Shows.SHOWN, Shows.SHOWN], runs
 
 
+def a_later_coordinator_sends_markers_that_the_other_brokers_do_not_know(tmp_path: Path) -> None:
+    bug = REPRODUCTIONS["kafka-20322"]
+    (attempt,) = attempts.attempts(bug, "4.1.2", runs=1, good=False, folder=tmp_path, say=print)
+    assert attempt.shows is Shows.SHOWN, attempt.text
+
+
 OWN = (
     brokers_that_do_not_verify_transactions_let_one_hang,
     a_late_marker_ends_the_next_transaction_of_version_1_only,
@@ -178,6 +184,7 @@ OWN = (
     a_coordinator_that_follows_acknowledges_a_commit_that_is_lost,
     a_follower_that_cuts_back_to_its_high_watermark_differs_from_its_leader,
     a_share_group_of_4_1_delivers_what_has_ended,
+    a_later_coordinator_sends_markers_that_the_other_brokers_do_not_know,
 )
 
 
