@@ -202,9 +202,11 @@ class _Lineage:
 
     def _in_sync(self, main: ReplicaLog, sent: dict[str, Array], here: Array, held: Array) -> None:
         """Acknowledged records that a log holds, by the in-sync sets of their epochs. here: their batches.
-        Within an epoch a leader may not have heard yet of a smaller set: its first one counts on."""
+        Within an epoch a leader may not have heard yet of a smaller set: its first one counts on. Where the
+        minimum is 1, or unknown, or the partition has one replica, each leader is enough."""
         elected = self.elections
-        if elected.unknown or elected.topics > 1 or not held.any():
+        most = max((len(state.replicas) for _, state in elected.states), default=0)
+        if elected.unknown or elected.topics > 1 or min(elected.least, most) <= 1 or not held.any():
             return
         epochs = main.whole["leader_epoch"][here]
         enough: dict[int, float] = {}
@@ -214,8 +216,6 @@ class _Lineage:
             enough[state.leader_epoch] = first if few else min(first, ms)
         known = held & np.isin(epochs, np.array([*enough], np.int64))
         self.result.asked[IN_SYNC] += int(known.sum())
-        if elected.least <= 1:
-            return  # a leader is in sync
         since = np.full(len(epochs), -inf)
         for epoch, since_ms in enough.items():
             since[epochs == epoch] = since_ms

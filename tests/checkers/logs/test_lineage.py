@@ -184,21 +184,20 @@ def with_minimum(made: Made, minimum: str, *more: tuple[int, dict[str, Any]], la
 
 
 @pytest.mark.parametrize(
-    ("minimum", "more", "late", "early"),
+    ("minimum", "more", "early"),
     [
-        ("2", [], False, [6, 8]),
-        ("3", [], False, [0, 4, 6, 8]),
-        ("1", [], False, []),
-        ("2", [], True, []),  # before, the brokers' own may have been in force
-        ("2", [(7, {"isr": [2, 3]})], False, [6]),
-        ("2", [(7, {"isr": [2, 3]}), (7, {"isr": [2]})], False, [6]),  # it may not have heard of the second
-        ("2", [(60, {"isr": [2, 3]})], False, [6, 8]),
+        ("2", [], [6, 8]),
+        ("3", [], [0, 4, 6, 8]),
+        ("2", [(7, {"isr": [2, 3]})], [6]),
+        ("2", [(7, {"isr": [2, 3]}), (7, {"isr": [2]})], [6]),  # it may not have heard of the second
+        ("2", [(60, {"isr": [2, 3]})], [6, 8]),
+        ("2", [(5, {"isr": [1, 2]})], []),
     ],
 )
 def test_a_record_acknowledged_where_too_few_had_been_in_sync(
-    tmp_path: Path, minimum: str, more: Changes, late: bool, early: list[int]
+    tmp_path: Path, minimum: str, more: Changes, early: list[int]
 ) -> None:
-    made = with_minimum(clean(), minimum, *more, late=late)
+    made = with_minimum(clean(), minimum, *more)
     found = of_all(CHECKS, Evidence(tables(made)), sent(tmp_path / "all", 0, 4, 6, 8))
     assert places(found) == [("acknowledged-in-sync", offset) for offset in early]
     assert not found.doubts
@@ -206,6 +205,21 @@ def test_a_record_acknowledged_where_too_few_had_been_in_sync(
     found = of_all(CHECKS, Evidence(tables(made)), sent(tmp_path / "one", 0, 4, 6, 8, acks=1))
     assert not found.in_logs
     assert not found.asked["acknowledged-in-sync"]
+
+
+@pytest.mark.parametrize(
+    ("minimum", "late", "replicas"), [("1", False, [1, 2, 3]), ("2", True, [1, 2, 3]), ("2", False, [1])]
+)
+def test_where_the_leader_alone_may_have_been_enough_nothing_is_asked(
+    tmp_path: Path, minimum: str, late: bool, replicas: list[int]
+) -> None:
+    """Before the topic had a minimum of its own, the brokers' may have been in force: it is unknown."""
+    made = with_minimum(clean(), minimum, late=late)
+    for row in made["metadata"]:
+        row |= {"replicas": replicas} if row.get("replicas") else {}
+    found = of_all(CHECKS, Evidence(tables(made)), sent(tmp_path, 0, 4, 6, 8))
+    assert not found.asked["acknowledged-in-sync"]
+    assert (found.in_logs, found.doubts) == ([], [])
 
 
 def test_where_records_may_be_lost_it_may_be_another_record(tmp_path: Path) -> None:
