@@ -1,15 +1,16 @@
 """What the log of ZooKeeper says of Kafka: partitions, brokers and controllers, change by change.
 
-Of an ensemble the log that goes furthest is read: it has all that was committed. It has to begin with Kafka's
-first znode; times are those of ZooKeeper's leader, and zxids count its changes.
+Of an ensemble the log that goes furthest is read, of those that begin with Kafka's first znode: it has all
+that was committed. One without its beginning, for its node got a snapshot, may go further, but not begin
+behind its end. Times are those of ZooKeeper's leader, and zxids count its changes.
 """
 
 import json
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-import pyarrow.compute as pc
 from msgspec.structs import replace
 
 from checkers.engine.check import Tally
@@ -143,18 +144,23 @@ class ZooKeeperLog:
 
 def zookeeper_log(evidence: Evidence) -> ZooKeeperLog | None:
     """None: there is none that is whole."""
-    every = evidence.table("znodes")
-    ends = every.group_by(["take", "node"]).aggregate([("zxid", "max")]).to_pylist()
-    if not ends:
+    logs: dict[tuple[int, int], list[TableRow]] = defaultdict(list)
+    for row in evidence.table("znodes").to_pylist():
+        logs[row["take"], -row["node"]].append(row)
+    whole = [key for key, rows in logs.items() if any(_is_first(row) for row in rows)]
+    if not whole:
         return None
-    newest = max(ends, key=lambda row: (row["zxid_max"], row["take"], -row["node"]))
-    mine = pc.and_(pc.equal(every["take"], newest["take"]), pc.equal(every["node"], newest["node"]))
-    rows = every.filter(mine).to_pylist()
-    if not any(row["path"] == ROOT and row["op"] == "create" for row in rows):
+    best = max(whole, key=lambda key: (logs[key][-1]["zxid"], *key))
+    end = logs[best][-1]["zxid"]
+    if any(rows[0]["zxid"] > end for rows in logs.values()):
         return None
-    found = _Replay().read(rows)
-    found.nodes = frozenset(row["node"] for row in ends)
+    found = _Replay().read(logs[best])
+    found.nodes = frozenset(-node for _, node in logs)
     return found
+
+
+def _is_first(row: TableRow) -> bool:
+    return row["path"] == ROOT and row["op"] == "create"
 
 
 def whole_log(

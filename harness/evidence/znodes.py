@@ -4,10 +4,12 @@ Each node of an ensemble writes every change before it answers, in files `versio
 header, then entries of a checksum, a length, a transaction and the byte 'B'; zeros follow, which were set
 aside. One request may change several znodes (`multi`). Before 3.6 the end of a session names no znodes; its
 ephemeral ones go with it, which the rows say one by one. What Kafka keeps elsewhere (passwords are among
-that) is left out. ZooKeeper: FileTxnLog, zookeeper.jute, SerializeUtils.
+that) is left out. A node that was away for long gets a snapshot in place of what it missed: what its log has
+before that gap is left out. ZooKeeper: FileTxnLog, zookeeper.jute, SerializeUtils, LearnerHandler.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 from zlib import adler32
@@ -35,6 +37,8 @@ KEPT: Final = (
 CREATE, DELETE, SET_DATA, MULTI, CREATE_2, CREATE_CONTAINER = 1, 2, 5, 14, 15, 19
 DELETE_CONTAINER, CREATE_TTL, CLOSE_SESSION, ERROR = 20, 21, -11, -1
 CREATES: Final = (CREATE, CREATE_2, CREATE_TTL, CREATE_CONTAINER)
+EPOCH_BITS: Final = 32
+COUNTED: Final = (1 << EPOCH_BITS) - 1
 PERSISTENT: Final = 0
 """Stands for the session that an ephemeral znode belongs to."""
 
@@ -46,13 +50,24 @@ def read(folder: Path, damages: Damages) -> pa.Table:
         entries |= dict(_entries(path, damages))  # a later file has what stands after a cut
     owners: dict[str, int] = {}
     rows: list[Row] = []
-    for zxid in sorted(entries):
+    for zxid in _behind_gaps(sorted(entries)):
         try:
             rows += list(_rows(zxid, entries[zxid], owners))
         except Malformed as error:
             damages.note(folder / FOLDER, error.at, f"transaction {zxid:#x} cannot be read: {error.why}")
             break
     return table(ZNODES, rows)
+
+
+def _behind_gaps(zxids: Sequence[int]) -> Sequence[int]:
+    """The last ones without a gap. The leader of ZooKeeper numbers every change, those that fail among them;
+    each leader of an ensemble counts from 1 on, below its own number."""
+    follow = (
+        after == before + 1 or (after >> EPOCH_BITS > before >> EPOCH_BITS and after & COUNTED == 1)
+        for before, after in pairwise(zxids)
+    )
+    begin = max((at for at, one in enumerate(follow, 1) if not one), default=0)
+    return zxids[begin:]
 
 
 def _entries(path: Path, damages: Damages) -> Iterator[tuple[int, Cursor]]:

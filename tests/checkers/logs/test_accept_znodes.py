@@ -166,6 +166,27 @@ def test_of_an_ensemble_the_log_that_goes_furthest_counts() -> None:
     assert judged([*behind, *log()]).asked == judged(log()).asked
 
 
+def after(zxid: int, node: int) -> Rows:
+    """The log of a node of ZooKeeper that has nothing up to there: it got a snapshot."""
+    return [row | {"node": node} for row in log() if row["zxid"] > zxid]
+
+
+def test_of_an_ensemble_a_log_without_its_beginning_does_not_count() -> None:
+    """The first node was away for long; both go as far."""
+    whole = [row | {"node": 5} for row in log()]
+    assert judged([*after(12, 4), *whole]).asked == judged(log()).asked
+    assert not judged([*after(12, 4), *whole]).doubts
+
+
+def test_of_an_ensemble_none_counts_that_lacks_what_another_one_has() -> None:
+    """What came after its end: that is unknown where no log has both."""
+    some = [row | {"node": 5} for row in log() if row["zxid"] < 13]
+    assert {doubt.check for doubt in judged([*some, *after(12, 4)]).doubts} == set(CHECKS)
+    longer = [row | {"node": 5} for row in log() if row["zxid"] < 19]
+    found = judged([*longer, *after(12, 4)])
+    assert (found.asked["znode-writer"], found.doubts) == (5, [])
+
+
 # ---- what others make of it
 
 

@@ -128,5 +128,27 @@ def test_damage_is_one_sentence_and_what_stands_before_is_read(tmp_path: Path, c
     assert one.why
 
 
+ELECTED = 1 << 32
+"""The first leader of an ensemble; its changes are numbered from 1 on, as those of each later one."""
+
+
+@pytest.mark.parametrize(
+    ("zxids", "read_on"),
+    [
+        ((1, 2, 4), 4),  # the node got a snapshot in place of what it had missed
+        ((ELECTED + 1, ELECTED + 2, 2 * ELECTED + 2), 2 * ELECTED + 2),
+        ((ELECTED + 1, ELECTED + 3, ELECTED + 4), ELECTED + 3),
+        ((2, 3, 4), 2),
+        ((1, 2, ELECTED + 1), 1),
+        ((ELECTED + 1, ELECTED + 2, 4 * ELECTED + 1), ELECTED + 1),  # two leaders changed nothing
+    ],
+)
+def test_what_stands_before_a_gap_is_left_out(tmp_path: Path, zxids: tuple[int, ...], read_on: int) -> None:
+    """Each change has the number after the one before, those that failed among them."""
+    written(tmp_path, zxids[0], [entry(at, 7, create(f"/brokers/{at}")) for at in zxids[:2]])
+    written(tmp_path, zxids[2], [entry(zxids[2], 7, create(f"/brokers/{zxids[2]}"))])
+    assert [row[0] for row in rows(tmp_path)] == [at for at in zxids if at >= read_on]
+
+
 def test_a_node_without_a_log_has_no_rows(tmp_path: Path) -> None:
     assert rows(tmp_path) == []
