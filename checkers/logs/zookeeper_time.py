@@ -2,7 +2,7 @@
 
 Its log does not say when it was down. Time counts in full where the run says that no fault hit its nodes, and
 where one leader of an ensemble wrote before and after. Elsewhere no more than STILL_MS count between two
-changes: ZooKeeper may have been down for the rest.
+changes: ZooKeeper may have been down for the rest, or its clock was set.
 """
 
 from bisect import bisect_left, bisect_right
@@ -23,9 +23,13 @@ class ZooKeeperTime:
 
     def __init__(self, log: ZooKeeperLog, events: Sequence[Event] = ()) -> None:
         self._ms = list(accumulate((ms for _, ms, _ in log.changes), max))
+        jumped = any(isinstance(event, ClockJumped) for event in events)
         whole = bool(events) and not _may_have_been_down(log.nodes, events)
         leaders = [zxid >> EPOCH_BITS for zxid, *_ in log.changes]
-        self._limits = [FULL if whole or (0 < one == other) else STILL_MS for one, other in pairwise(leaders)]
+        self._limits = [
+            FULL if not jumped and (whole or 0 < one == other) else STILL_MS
+            for one, other in pairwise(leaders)
+        ]
         gaps = [after - before for before, after in pairwise(self._ms)]
         counted = (min(gap, most) for gap, most in zip(gaps, self._limits, strict=True))
         self._counted = list(accumulate(counted, initial=0))
@@ -63,6 +67,6 @@ def _may_have_been_down(nodes: Collection[int], events: Sequence[Event]) -> bool
                 return True
             case NodeEnded(end=end) if end.node in nodes:
                 return True
-            case EndsUnseen() | ClockJumped():
+            case EndsUnseen():
                 return True
     return False

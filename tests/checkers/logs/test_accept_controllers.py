@@ -12,7 +12,7 @@ from checkers.logs import accept_controllers
 from checkers.logs.zookeeper_log import zookeeper_log
 from checkers.logs.zookeeper_time import STILL_MS, ZooKeeperTime
 from core.cluster import NodeEnd
-from history.events import EndsUnseen, Event, FaultFailed, FaultStarted, NodeEnded
+from history.events import ClockJumped, EndsUnseen, Event, FaultFailed, FaultStarted, NodeEnded
 from history.evidence import Evidence
 from tests.checkers.logs.made import tables
 from tests.checkers.logs.test_accept_znodes import FIRST, SECOND, THIRD, Rows, change, log, refused
@@ -144,6 +144,13 @@ def test_one_leader_of_an_ensemble_was_up_all_the_time() -> None:
     down = (fault(ZOOKEEPER),)
     assert found(led([*LEFT, later(10, 40_000)], 1), down) == {"controller-succeeds": 1}
     assert found([*led(LEFT, 1), *led([later(10, 40_000)], 2)], down) == {}
+
+
+def test_where_the_clock_jumped_no_leader_of_an_ensemble_shows_how_much_time_passed() -> None:
+    rows = [row | {"zxid": row["zxid"] + (1 << 32)} for row in [*LEFT, later(10, 40_000)]]
+    jump = ClockJumped(before_ns=0, ns=1, wall_s=30.0)
+    assert found(rows, (fault(ZOOKEEPER),)) == {"controller-succeeds": 1}
+    assert found(rows, (fault(ZOOKEEPER), jump)) == {}
 
 
 def test_time_is_counted_from_change_to_change() -> None:
