@@ -308,13 +308,12 @@ class _Orders:
         return False
 
     def _behind(self, controller: int, leader: int, until_ms: int) -> bool:
-        """Whether the leader had left an earlier order unanswered: a controller waits for each answer."""
+        """Whether the leader had left the newest earlier order unanswered: a controller waits for each
+        answer. Without an answer it gives an order up when the leader has gone, and sends later ones."""
         late = until_ms - SILENT_MS
         ends = controller, leader
-        return any(
-            (one.controller, one.broker) == ends and one.ms <= late and not 0 <= one.answered_ms <= late
-            for one in self.orders
-        )
+        mine = [one for one in self.orders if (one.controller, one.broker) == ends and one.ms <= late]
+        return bool(mine) and not 0 <= mine[-1].answered_ms <= late
 
     def _cut(self, controller: int, leader: int, one: ToldElection) -> bool:
         """Whether the two may have been cut off from each other: before that, too, since packets are sent

@@ -327,6 +327,18 @@ def test_a_leader_that_owes_an_answer_is_told_later() -> None:
     assert judged(made).asked[TOLD] == 0
 
 
+@pytest.mark.parametrize(("at", "answered"), [(11.05, True), (11.05, False), (11.2, True)])
+def test_an_order_that_was_given_up_for_a_later_one_is_owed_no_more(at: float, answered: bool) -> None:
+    """A controller sends a broker one order after the other: with the next one it waits no longer."""
+    made = without(13.1)
+    made.order(at, (2, 3), 2, error=None)
+    if not answered:  # nor is the next one
+        (last,) = [row["order"] for row in made.frames if row["api"] != FETCH and row["ms"] == 11_110]
+        made.frames = [row for row in made.frames if row["order"] != last]
+        made.orders = [row for row in made.orders if row["of"] != last]
+    assert judged(made).refused[TOLD] == (at < 11.1 and answered)
+
+
 @pytest.mark.parametrize(
     ("gap", "asked"),
     [
