@@ -160,7 +160,7 @@ def zookeeper_log(evidence: Evidence) -> ZooKeeperLog | None:
 
 
 def _is_first(row: TableRow) -> bool:
-    return row["path"] == ROOT and row["op"] == "create"
+    return bool(row["path"] == ROOT and row["op"] == "create")
 
 
 def whole_log(
