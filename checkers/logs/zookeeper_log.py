@@ -221,7 +221,8 @@ class _Replay:
                 if row["op"] == "delete":  # with its topic
                     self._found.settings.pop(topic, None)
                 else:
-                    found = values if isinstance(values, dict) else {}
+                    some = values if isinstance(values, dict) else {}
+                    found = {name: one for name, one in some.items() if isinstance(one, str)}
                     self._found.settings.setdefault(topic, []).append((row["zxid"], found))
             case ["admin", "delete_topics", topic] if row["op"] == "create":
                 self._found.leaving.add(topic)
@@ -263,16 +264,16 @@ class _Replay:
 
     def _state(self, row: TableRow, tp: TopicPartition) -> None:
         said = _json(row)
-        numbers = [said.get(name) for name in ("leader", "leader_epoch", "controller_epoch")]
+        numbers = _numbers([said.get(name) for name in ("leader", "leader_epoch", "controller_epoch")])
         if row["op"] == "delete":
             return
-        if not all(isinstance(one, int) for one in numbers) or not isinstance(said.get("isr"), list):
+        if len(numbers) < 3 or not isinstance(said.get("isr"), list):
             self._found.unread.add(tp)
             return
-        leader, epoch, controller = (int(str(one)) for one in numbers)
+        leader, epoch, controller = numbers
         state = PartitionState(
             replicas=(),
-            isr=_nodes(said.get("isr")),
+            isr=_numbers(said.get("isr")),
             leader=leader,
             leader_epoch=epoch,
             partition_epoch=row["version"],
@@ -317,11 +318,12 @@ def _replicas(said: Mapping[str, object], name: str) -> dict[int, tuple[int, ...
     found = said.get(name)
     if not isinstance(found, dict):
         return {}
-    return {int(number): _nodes(nodes) for number, nodes in found.items() if str(number).isdecimal()}
+    return {int(number): _numbers(nodes) for number, nodes in found.items() if str(number).isdecimal()}
 
 
-def _nodes(said: object) -> tuple[int, ...]:
-    return tuple(one for one in said if isinstance(one, int)) if isinstance(said, list) else ()
+def _numbers(said: object) -> tuple[int, ...]:
+    some = said if isinstance(said, list) else ()
+    return tuple(one for one in some if isinstance(one, int) and not isinstance(one, bool))
 
 
 def _assigned(state: PartitionState, said: Mapping[str, Replicas], partition: int) -> PartitionState:
@@ -332,4 +334,5 @@ def _assigned(state: PartitionState, said: Mapping[str, Replicas], partition: in
 def _named(said: Mapping[str, object]) -> list[TopicPartition]:
     parts = said.get("partitions")
     named = [one for one in parts if isinstance(one, dict)] if isinstance(parts, list) else []
-    return [TopicPartition(str(one.get("topic")), int(one.get("partition", -1))) for one in named]
+    places = ((str(one.get("topic")), _numbers([one.get("partition")])) for one in named)
+    return [TopicPartition(topic, number[0]) for topic, number in places if number]

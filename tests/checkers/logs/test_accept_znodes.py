@@ -187,6 +187,29 @@ def test_of_an_ensemble_none_counts_that_lacks_what_another_one_has() -> None:
     assert (found.asked["znode-writer"], found.doubts) == (5, [])
 
 
+@pytest.mark.parametrize(
+    ("path", "data"),
+    [
+        (STATE, {"leader": True, "leader_epoch": 3, "controller_epoch": 2, "isr": [3]}),
+        (STATE, {"leader": None, "leader_epoch": 3, "controller_epoch": 2, "isr": [3]}),
+        (STATE, [1]),
+        (TOPIC, {"partitions": {"0": None, "x": [1]}}),
+        (SETTINGS, {"config": {"min.insync.replicas": 2, "unclean.leader.election.enable": False}}),
+        (SETTINGS, {"config": []}),
+        ("/controller", {"brokerid": "2"}),
+        ("/controller_epoch", "two"),
+        ("/isr_change_notification/isr_change_9", {"partitions": [{"topic": "t", "partition": None}, 1]}),
+        ("/admin/reassign_partitions", {"partitions": [{"topic": "t"}, {"partition": "0"}]}),
+        ("/brokers/ids/2", "{"),
+    ],
+)
+def test_what_no_broker_writes_is_read_without_a_crash(path: str, data: object) -> None:
+    op = "create" if path.startswith(("/isr", "/admin")) else "set"
+    rows = [*log(), change(201, SECOND, op, path, data, version=9)]
+    judged(rows)  # raises where a rule crashes
+    assert elections(Evidence(tables({"znodes": rows})), TP).topics == 1
+
+
 # ---- what others make of it
 
 
