@@ -40,7 +40,7 @@ from harness.reproduce.sendings import (
     removed_replica,
     unclean,
 )
-from harness.reproduce.share_members import PerformedDeliveries, given_back, read_again
+from harness.reproduce.share_members import PerformedDeliveries, given_back, read_again, unread_id
 from harness.reproduce.stage import Deaths
 from harness.reproduce.three_brokers import PATIENT as SLOW_TO_HEAR
 from harness.reproduce.three_brokers import (
@@ -244,6 +244,15 @@ REPRODUCTIONS = {
         versions=("4.1.2", "4.2.0"),
         play=read_again,
         label="KAFKA-19632",
+        settings=(SHARE_LIMIT, SHARE_LIMIT),
+    ),
+    "kafka-19846": Reproduction(
+        title="A member of a share group whose id has a slash or a plus gets no record, ever.",
+        bad="Kafka 4.1 reads ids as base64 for URLs; librdkafka 2.16 writes the other one",
+        good="Kafka 4.2.0 takes any id",
+        versions=("4.1.2", "4.2.0"),
+        play=unread_id,
+        label="KAFKA-19846",
         settings=(SHARE_LIMIT, SHARE_LIMIT),
     ),
     "kafka-19972": Reproduction(

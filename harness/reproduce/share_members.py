@@ -1,7 +1,6 @@
 """A share group gives a member what it should not: members by hand, one request at a time.
 
-librdkafka does not do here: Kafka 4.1 reads the id of a member as base64 for URLs, and librdkafka 2.16 writes
-the other one, so that each second member of its own gets no answer to ShareFetch (KAFKA-19846).
+librdkafka does not do here: Kafka 4.1 cannot read the ids of half of its members (`unread_id`).
 """
 
 import time
@@ -23,10 +22,11 @@ from kio.schema.share_group_heartbeat.v1.response import ShareGroupHeartbeatResp
 from core.op import TopicPartition
 from core.presets import SHARE_LIMIT
 from core.runtime import run_blocking
-from harness.brokers.admin.connection import BrokerConnection, check
+from harness.brokers.admin.connection import AdminError, BrokerConnection, check
 from harness.processes.waiting import NotYet, until
 from harness.reproduce.cluster import LOOK_S, PAUSE_S, STEP_S
 from harness.reproduce.library_producer import PlainProducer
+from harness.reproduce.lost_directory import LONG_S, PerformedWait
 from harness.reproduce.stage import FiveBrokers
 
 ACCEPT: Final = 1
@@ -57,7 +57,8 @@ class ShareMember:
     tp: TopicPartition
     topic: UUID | None
     id: str = field(default_factory=lambda: urlsafe_b64encode(uuid4().bytes).decode().rstrip("="))
-    _epoch: int = 0
+    epoch: int = 0
+    """Of its session, in its next request."""
 
     def fetch(self) -> dict[int, int]:
         """What it is given now, if anything: delivery counts by offset. Raises: AdminError."""
@@ -103,11 +104,11 @@ class ShareMember:
 
     def _asked(self, batches: Sequence[Mapping[str, object]]) -> dict[str, object]:
         part = {"partition_index": self.tp.partition, "acknowledgement_batches": batches}
-        self._epoch += 1
+        self.epoch += 1
         return {
             "group_id": self.group,
             "member_id": self.id,
-            "share_session_epoch": self._epoch - 1,
+            "share_session_epoch": self.epoch - 1,
             "topics": [{"topic_id": self.topic, "partitions": [part]}],
         }
 
@@ -148,6 +149,32 @@ def read_again(stage: FiveBrokers, name: str, good: bool) -> PerformedDeliveries
     return PerformedDeliveries(tp=tp, ended=frozenset(accepted), why=why, given=given)
 
 
+def unread_id(stage: FiveBrokers, name: str, good: bool) -> PerformedWait:
+    """A member whose id has a slash, as ids that are base64 have, asks for a record again and again. Both
+    sides are the same schedule."""
+    (tp,) = stage.create(name, [(stage.d, stage.e, stage.c)])
+    PlainProducer(stage, {"acks": -1}).write(tp, "record")
+    _make_group(stage, name)
+    with _member(stage, name, tp, stage.d, first="/") as one:
+
+        def given() -> dict[int, int]:
+            try:
+                records = one.fetch()
+            except AdminError as error:
+                one.epoch = 0  # there is no session to continue
+                raise NotYet(str(error)) from error
+            if not records:
+                raise NotYet(f"the share group gives nothing of {tp}")
+            return records
+
+        began = time.monotonic()
+        try:
+            stage.say(f"member {one.id} is given {until(LONG_S, PAUSE_S, given)}")
+        except NotYet as error:
+            stage.say(f"member {one.id} is given nothing: {error}")
+        return PerformedWait(who=f"the member {one.id}", waited_s=time.monotonic() - began)
+
+
 def _make_group(stage: FiveBrokers, name: str) -> None:
     """A share group that reads from the beginning. name: of the group."""
     settings = {"share.auto.offset.reset": "earliest", "share.record.lock.duration.ms": f"{LOCK_S * 1000}"}
@@ -155,13 +182,16 @@ def _make_group(stage: FiveBrokers, name: str) -> None:
 
 
 @contextmanager
-def _member(stage: FiveBrokers, group: str, tp: TopicPartition, leader: int) -> Iterator[ShareMember]:
-    """A member that has joined the group. At the end of the block its connection closes, as where its process
-    dies. Raises: NotYet, AdminError."""
+def _member(
+    stage: FiveBrokers, group: str, tp: TopicPartition, leader: int, first: str = ""
+) -> Iterator[ShareMember]:
+    """A member that has joined the group. first: how its id begins. At the end of the block its connection
+    closes, as where its process dies. Raises: NotYet, AdminError."""
     with stage.cluster.admin.connect(leader, 2 * STEP_S) as connection:
         topics = connection.call(MetadataResponse, topics=None, allow_auto_topic_creation=False).topics
         topic = next(one.topic_id for one in topics if one.name == tp.topic)
         member = ShareMember(connection=connection, group=group, tp=tp, topic=topic)
+        member.id = f"{first}{member.id[len(first) :]}"
         _join(stage, member)
         yield member
 
