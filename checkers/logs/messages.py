@@ -343,7 +343,8 @@ class _Messages:
             self._replicated(tp, leader, some)
 
     def _replicated(self, tp: TopicPartition, leader: int, some: Sequence[tuple[int, int, TableRow]]) -> None:
-        """Batches of a partition that a leader acknowledged: time, last offset, and the answer."""
+        """Batches of a partition that a leader acknowledged: time, last offset, and the answer. Of a leader
+        that was alone in sync by then nothing is asked."""
         lineage = self._lineage(tp)
         if lineage.unknown or lineage.topics > 1:
             why = lineage.unknown or "several topics had its name, one after the other"
@@ -352,18 +353,19 @@ class _Messages:
         ns = np.array([one[0] for one in some], np.int64) + CLOCK_NS
         wall = np.array([one[2]["ms"] for one in some], np.int64)
         last = np.array([one[1] for one in some], np.int64)
-        explained = np.zeros(len(some), np.bool_)
+        explained, alone = np.zeros(len(some), np.bool_), np.zeros(len(some), np.bool_)
         led = False
         for ms, state in _waited_for(lineage):
             if state.leader != leader:
                 continue
             led = True
             fits = wall + self.apart_ms >= ms
-            for node in state.isr:
-                if node != leader:
-                    fits &= self._has(tp, node, ns, last)
+            followers = {*state.isr} - {leader}
+            for node in followers:
+                fits &= self._has(tp, node, ns, last)
             explained |= fits
-        self.result.asked[REPLICATED] += len(some) if led else 0
+            alone |= fits if not followers else False
+        self.result.asked[REPLICATED] += int(np.count_nonzero(~alone)) if led else 0
         for at in np.flatnonzero(~explained).tolist() if led else ():
             row = some[at][2]
             asked = row["asked"]

@@ -134,6 +134,22 @@ def test_a_batch_that_was_acknowledged_and_that_a_follower_never_fetched(case: C
     assert {node for each in found.in_logs for node in each.nodes} <= {1, 3}  # the leaders that answered
 
 
+def test_of_a_leader_that_was_alone_in_sync_no_answer_is_asked(case: Case) -> None:
+    """It may act by that set still: nothing could be found."""
+
+    def change(tables: Tables) -> None:
+        without_fetches(tables, "transactions", 2)
+        rows = tables["metadata"].to_pylist()
+        for row in rows:
+            if row["name"] == "PartitionRecord":
+                row["isr"] = [row["leader"]]
+        replaced(tables, "metadata", rows)
+
+    found = case.judged(change)
+    assert not found.asked[REPLICATED]
+    assert REPLICATED not in rules(found)
+
+
 @pytest.mark.parametrize("error", [0, 17, None])
 def test_a_client_that_writes_the_coordinators_log(case: Case, error: int | None) -> None:
     """One batch of a client is for another topic; its leader refuses it (INVALID_TOPIC_EXCEPTION), or does
