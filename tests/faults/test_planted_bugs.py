@@ -27,7 +27,10 @@ pytestmark = pytest.mark.faults
     ],
 )
 def test_a_planted_bug(tmp_path: Path, workload: str, bug: str, expected: set[str]) -> None:
-    words = ["--workload", workload, "--nemesis", "random", "--set", "abort_share=0.3"]
+    faults = ["--nemesis", "random"]
+    if bug == "offset-of-next-batch":  # it strikes where a member asks for the offsets that its group has
+        faults = ["--nemesis", "client:crash@member", "--duration", "4"]
+    words = ["--workload", workload, *faults, "--set", "abort_share=0.3"]
     bugs = ["--set", f'broker_settings={{"memory.bug":"{bug}"}}'] if bug else []
     ended = inquest(*arguments(tmp_path, *words, *bugs))
     assert ended.code == (1 if bug else 0), ended

@@ -134,7 +134,7 @@ def test_an_interrupt_leaves_the_smallest_simulated_run_so_far(
     assert many > 1
     asked: list[int] = []
 
-    def findings(case: ShrinkCase) -> list[str]:
+    def findings(case: ShrinkCase, *, known: bool = False) -> list[str]:
         asked.append(len(case.steps))
         if len(asked) == tried + 2:
             raise KeyboardInterrupt
