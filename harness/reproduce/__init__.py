@@ -1,6 +1,7 @@
 """Scripted schedules that show one known bug of Kafka on a real cluster, and the twin that does not show it.
 
 aborted_index     A replica that was away copies aborted transactions in one append, and leads.
+answers           Wrong answers to a single request, by which no record is lost.
 attempts          N runs of one side: what each showed, and the exit code.
 cluster           A cluster on which schedules are performed, and what all of them do with it.
 coordinators      Schedules of coordinators: what one wrote or answered, and the next one does not know.

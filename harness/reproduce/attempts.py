@@ -5,9 +5,10 @@ transaction is lost (its partition is stable beyond it, and readers do not get i
 coordinator has completed the transaction, and its partition is not stable beyond it), or read though its
 transaction was aborted; or the next group coordinator does not have an acknowledged commit of offsets, or
 still has one of a deleted topic, so that the group passes over records of the new one; or a client waits long
-for a replica that is not in sync, or for a marker; or a share group delivers what has ended. A run of the
-good side has to show that every record of an acknowledged commit is read, or that the commit was refused or
-kept, or that the client does not wait, or that the group delivers the rest alone.
+for a replica that is not in sync, or for a marker; or a share group delivers what has ended; or a broker
+gives a wrong answer. A run of the good side has to show that every record of an acknowledged commit is read,
+or that the commit was refused or kept, or that the client does not wait, or that the group delivers the rest
+alone, or the right answer.
 
 Apart from that, the rules about logs (`checkers.logs`) judge what the brokers left on disk; they know
 nothing of the schedule, nor of what clients saw.
@@ -31,6 +32,7 @@ from core.op import Isolation, TopicPartition
 from core.runtime import run_blocking
 from harness.brokers.admin.connection import AdminError
 from harness.processes.waiting import NotYet, until
+from harness.reproduce.answers import PerformedRequest
 from harness.reproduce.cluster import Say, StagedCluster
 from harness.reproduce.coordinators import PerformedCommit, PerformedTransaction
 from harness.reproduce.dead_letters import PerformedLetters
@@ -213,6 +215,8 @@ def perform(
                 return judge_replicas(performed), ""
             case PerformedWait():
                 return judge_wait(performed), ""
+            case PerformedRequest():
+                return judge_request(performed), performed.transactional_id
             case PerformedTransaction():
                 return judge(cast(FiveBrokers, stage), performed), performed.producer.transactional_id
     except (ClusterError, AdminError) as error:
@@ -342,6 +346,13 @@ def judge_wait(performed: PerformedWait) -> ScheduleRun:
         return ScheduleRun(shows=Shows.CLEAN, text=text)
     shown = performed.waited_s >= LONG_S
     return ScheduleRun(shows=Shows.SHOWN if shown else Shows.UNREACHED, text=text)
+
+
+def judge_request(performed: PerformedRequest) -> ScheduleRun:
+    """Whether a broker gave the wrong answer, or the right one; else the schedule went another way."""
+    outcomes = {performed.wrong: Shows.SHOWN, performed.right: Shows.CLEAN}
+    shows = outcomes.get(performed.answer, Shows.UNREACHED)
+    return ScheduleRun(shows=shows, text=f"{performed.asked}: {performed.answer}")
 
 
 def judge(stage: FiveBrokers, performed: PerformedTransaction) -> ScheduleRun:

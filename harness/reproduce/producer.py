@@ -61,6 +61,15 @@ class WireProducer:
         self._id, self._epoch = -1, -1
         self._sequences: dict[TopicPartition, int] = {}
 
+    @property
+    def identity(self) -> dict[str, Any]:
+        """The fields of requests that say who it is."""
+        return {
+            "transactional_id": self.transactional_id,
+            "producer_id": self._id,
+            "producer_epoch": self._epoch,
+        }
+
     def call(self, node: int, response: type[R], /, **values: Any) -> R:
         """Ask a broker: see `BrokerConnection.call`. Raises: AdminError."""
         with self._brokers.connect(node, ANSWER_S) as connection:
@@ -143,14 +152,7 @@ class WireProducer:
         def once() -> tuple[int, ErrorCode]:
             node = self.coordinator()
             response: Any = EndTxnResponse if self._version < 2 else EndedAndBumped
-            answer = self.call(
-                node,
-                response,
-                transactional_id=self.transactional_id,
-                producer_id=self._id,
-                producer_epoch=self._epoch,
-                committed=commit,
-            )
+            answer = self.call(node, response, **self.identity, committed=commit)
             if self._version >= 2 and answer.error_code == ErrorCode.none:
                 self._id, self._epoch = int(answer.producer_id), int(answer.producer_epoch)
                 self._sequences.clear()

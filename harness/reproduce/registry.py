@@ -14,6 +14,7 @@ from checkers.checks.send_order import BETWEEN_OPS as DISORDER
 from checkers.checks.uniqueness import DUPLICATE
 from core.presets import SHARE_LIMIT
 from harness.reproduce.aborted_index import skipping_index
+from harness.reproduce.answers import PerformedRequest, opened_again
 from harness.reproduce.coordinators import (
     PerformedCommit,
     PerformedTransaction,
@@ -59,6 +60,7 @@ Performed = (
     | PerformedEndings
     | PerformedLetters
     | PerformedReplicas
+    | PerformedRequest
     | PerformedWait
     | Sent
 )
@@ -224,6 +226,14 @@ REPRODUCTIONS = {
         label="KAFKA-17754",
         wire=True,
         shows=frozenset([ABORTED]),
+    ),
+    "kafka-19367": Reproduction(
+        title="InitProducerId over an open transaction raises the epoch once too often.",
+        bad="Kafka 4.0.0: the abort raises the epoch once more, which InitProducerId has raised already",
+        good="Kafka 4.0.2 raises it once for the abort, and once for the new instance",
+        versions=("4.0.0", "4.0.2"),
+        play=opened_again,
+        label="KAFKA-19367",
     ),
     "kafka-19446": Reproduction(
         title="A late marker of an abort aborts the next transaction, whose commit is acknowledged.",

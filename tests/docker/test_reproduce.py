@@ -40,6 +40,7 @@ SIDES = [
     ("kafka-17754-doubt", False, Shows.SHOWN),
     ("kafka-17754-doubt", True, Shows.CLEAN),
     ("kafka-17754-timeout", False, Shows.SHOWN),
+    ("kafka-19367", True, Shows.CLEAN),
     ("kafka-20734", False, Shows.SHOWN),
     ("last-replica", True, Shows.CLEAN),
     ("librdkafka-4953", False, Shows.SHOWN),
@@ -133,6 +134,14 @@ def a_coordinator_that_follows_acknowledges_a_commit_that_is_lost(tmp_path: Path
     assert any(one.shows is Shows.SHOWN for one in runs)  # the order of two broker threads decides
 
 
+def an_abort_raises_the_epoch_twice(tmp_path: Path) -> None:
+    (attempt,) = attempts.attempts(
+        REPRODUCTIONS["kafka-19367"], "4.0.0", runs=1, good=False, folder=tmp_path, say=print
+    )
+    assert attempt.shows is Shows.SHOWN, attempt.text
+    assert {one.check for one in attempt.in_logs} == {"transaction-producer-epoch"}
+
+
 def a_follower_that_cuts_back_to_its_high_watermark_differs_from_its_leader(tmp_path: Path) -> None:
     runs = attempts.attempts(
         REPRODUCTIONS["truncation-divergence"], "0.10.2.2", runs=3, good=False, folder=tmp_path, say=print
@@ -185,6 +194,7 @@ OWN = (
     a_follower_that_cuts_back_to_its_high_watermark_differs_from_its_leader,
     a_share_group_of_4_1_delivers_what_has_ended_and_nothing_to_some_members,
     a_later_coordinator_sends_markers_that_the_other_brokers_do_not_know,
+    an_abort_raises_the_epoch_twice,
 )
 
 

@@ -15,6 +15,7 @@ from core.op import TopicPartition
 from core.systems import KafkaSection
 from harness.processes.waiting import NotYet
 from harness.reproduce import attempts, cluster
+from harness.reproduce.answers import PerformedRequest
 from harness.reproduce.attempts import ScheduleRun, Shows
 from harness.reproduce.cluster import NotReached
 from harness.reproduce.coordinators import PerformedCommit, PerformedTransaction
@@ -145,6 +146,19 @@ def test_a_leader_waits_for_a_replica_that_is_not_in_sync_or_answers_at_once(
     attempt = attempts.judge_wait(PerformedWait(who="the producer", waited_s=waited_s))
     assert attempt.shows is shows
     assert attempt.text == f"the producer waited for {waited_s} s"
+
+
+@pytest.mark.parametrize(
+    ("answer", "shows"), [("FENCED", Shows.SHOWN), ("NONE", Shows.CLEAN), ("no answer", Shows.UNREACHED)]
+)
+def test_a_broker_gives_the_wrong_answer_or_the_right_one(answer: str, shows: Shows) -> None:
+    done = PerformedRequest(
+        transactional_id="t", asked="InitProducerId", answer=answer, wrong="FENCED", right="NONE"
+    )
+    play = replace(reproduction(NotReached("")), play=lambda *_: done)
+    attempt, transactional_id = attempts.perform(stage(set(), {}), play, "run-1", good=False)
+    assert (attempt.shows, transactional_id) == (shows, "t")
+    assert attempt.text == f"InitProducerId: {answer}"
 
 
 def reproduction(error: Exception) -> Reproduction:
