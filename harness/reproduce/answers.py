@@ -4,8 +4,20 @@ Requests are made by hand: librdkafka speaks transaction version 1, and asks onc
 """
 
 from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
 
+from core.runtime import run_blocking
+from core.wire import Action, WireRule
+from harness.reproduce.cluster import NotReached
+from harness.reproduce.coordinators import NO_MARKER, meanwhile
+from harness.reproduce.late_requests import seen
 from harness.reproduce.stage import FiveBrokers
+
+BRIEF: Final = timedelta(seconds=2)
+"""Of a transaction whose time is to be up."""
+SCAN: Final = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"}
+"""A setting of brokers: how often a coordinator looks for such transactions (Kafka: each 10 s)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,4 +47,38 @@ def opened_again(stage: FiveBrokers, name: str, good: bool) -> PerformedRequest:
         answer=f"the epoch is {risen} higher",
         wrong="the epoch is 3 higher",
         right="the epoch is 2 higher",
+    )
+
+
+def late_permission(stage: FiveBrokers, name: str, good: bool) -> PerformedRequest:
+    """A leader asks the coordinator whether a record may be written, and hears late that it may: the time of
+    the transaction is up, and its partition has the marker. Both sides are the same schedule."""
+    (tp,) = stage.create(name, [(stage.d, stage.e, stage.c)])
+    producer = stage.producer(name, stage.d)
+    producer.timeout = BRIEF
+    producer.init()
+    producer.until_done("AddPartitionsToTxn(0)", lambda: producer.add_once(tp))
+    late = stage.cluster.wire.number()
+    rule = WireRule(
+        number=late,
+        api="add_partitions_to_txn",
+        action=Action.DELAY_RESPONSE,
+        transactional_id=producer.transactional_id,
+        between=True,
+    )
+    run_blocking(stage.cluster.rule([rule]))
+    batch = producer.batch(tp, "zero")
+    with meanwhile(stage, "Produce(0, zero)", lambda: producer.send_once(tp, "zero", stage.d, batch)) as sent:
+        seen(stage, late, "answered")
+        if stage.stable(tp) > 0:
+            raise NotReached("the leader asks when the transaction is aborted")
+        stage.stable_beyond(tp, 0, NO_MARKER)
+        stage.say("the coordinator has aborted the transaction; the leader hears now that it may write")
+        run_blocking(stage.cluster.lift([late]))
+    return PerformedRequest(
+        transactional_id=producer.transactional_id,
+        asked="Produce of a transaction whose time is up",
+        answer=sent.result().rpartition(": ")[2],
+        wrong="INVALID_TXN_STATE",
+        right="INVALID_PRODUCER_EPOCH",
     )

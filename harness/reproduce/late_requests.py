@@ -113,28 +113,34 @@ def late_marker(stage: FiveBrokers, name: str, good: bool) -> PerformedEndings:
         between=True,
     )
 
-    def seen(what: str) -> None:
-        if not any(one.what == what for one in run_blocking(stage.cluster.seen(late))):
-            raise NotReached(f"no marker was {what}")
-
     producer.init()
     producer.write(p0, "first", stage.d)
     run_blocking(stage.cluster.rule([rule]))
     producer.end(commit=False)
-    until(CAUGHT_S, PAUSE_S, lambda: seen("caught"))
+    seen(stage, late, "caught")
     first = frozenset(producer.acknowledged)
     _acted(stage, p0, 0)
     stage.say("the first marker waits; the coordinator has sent a second one, and the leader wrote it")
     producer.write(p0, "second", stage.d)
     ((_, offset),) = producer.acknowledged.keys() - first
     run_blocking(stage.cluster.lift([late]))
-    until(CAUGHT_S, PAUSE_S, lambda: seen("answered"))
+    seen(stage, late, "answered")
     stage.say(f"the first marker arrives; the last stable offset is {stage.stable(p0)}")
     if not good:
         _acted(stage, p0, offset)
     producer.end(commit=True)
     records = {at: (value, at not in first) for at, value in producer.acknowledged.items()}
     return PerformedEndings(transactional_id=producer.transactional_id, records=records)
+
+
+def seen(stage: FiveBrokers, late: int, what: str) -> None:
+    """Wait until a rule between brokers has done this. Raises: NotReached."""
+
+    def done() -> None:
+        if not any(one.what == what for one in run_blocking(stage.cluster.seen(late))):
+            raise NotReached(f"nothing was {what}")
+
+    until(CAUGHT_S, PAUSE_S, done)
 
 
 def _deliver(stage: FiveBrokers, late: int) -> int | None:

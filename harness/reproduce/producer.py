@@ -43,8 +43,8 @@ class RequestRefused(ClusterError):
 class WireProducer:
     """One instance of a transactional id.
 
-    asked: the broker that it asks for coordinators. version: of transactions, 1 or 2. acknowledged: the
-    records that leaders acknowledged, (partition, offset) → value.
+    asked: the broker that it asks for coordinators. version: of transactions, 1 or 2. timeout: of its
+    transactions. acknowledged: the records that leaders acknowledged, (partition, offset) → value.
     """
 
     def __init__(
@@ -56,6 +56,7 @@ class WireProducer:
         version: int = 1,
     ) -> None:
         self.transactional_id = transactional_id
+        self.timeout = TIMEOUT
         self.acknowledged: dict[tuple[TopicPartition, int], str] = {}
         self._brokers, self._asked, self._say, self._version = brokers, asked, say, version
         self._id, self._epoch = -1, -1
@@ -89,7 +90,7 @@ class WireProducer:
     def init_once(self) -> tuple[int, ErrorCode]:
         """Who was asked, and its answer. Raises: AdminError."""
         node = self.coordinator()
-        wanted = {"transactional_id": self.transactional_id, "transaction_timeout": TIMEOUT}
+        wanted = {"transactional_id": self.transactional_id, "transaction_timeout": self.timeout}
         answer = self.call(node, InitProducerIdResponse, **wanted)
         self._id, self._epoch = int(answer.producer_id), int(answer.producer_epoch)
         self._sequences.clear()
@@ -125,11 +126,10 @@ class WireProducer:
 
     def send(self, tp: TopicPartition, value: str, leader: int, batch: bytes) -> None:
         """Write the batch of a record, until that succeeds. Raises: RequestRefused."""
-        self.until_done(
-            f"Produce({tp.partition}, {value})", lambda: self._send_once(tp, value, leader, batch)
-        )
+        self.until_done(f"Produce({tp.partition}, {value})", lambda: self.send_once(tp, value, leader, batch))
 
-    def _send_once(self, tp: TopicPartition, value: str, leader: int, batch: bytes) -> tuple[int, ErrorCode]:
+    def send_once(self, tp: TopicPartition, value: str, leader: int, batch: bytes) -> tuple[int, ErrorCode]:
+        """Produce: who was asked, and its answer. Raises: AdminError."""
         part = {"index": tp.partition, "records": batch}
         response: Any = ProduceResponse if self._version < 2 else ProducedAndAdded
         answer = self.call(

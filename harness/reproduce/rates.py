@@ -86,6 +86,19 @@ which the second rise makes negative, so that the request fails, is not shown: i
 
 No finding gets this label. The rule `transaction-producer-epoch` finds it in the brokers' logs of any run on
 4.0.0 in which an instance takes over an open transaction.""",
+    "KAFKA-19690": """\
+*A producer that was away gets an error that ends it.*
+[KAFKA-19690](https://issues.apache.org/jira/browse/KAFKA-19690); brokers from 3.6 on, before 3.9.2, 4.0.2 and
+4.1.1.
+
+A leader asks the coordinator whether a record belongs to a transaction, and is allowed to write it. Before it
+writes, the time of the transaction is up: the coordinator aborts it with a higher epoch, and the marker takes
+the permission away. The leader answers INVALID_TXN_STATE, which ends a Kafka Streams application. Since the
+epoch is older than the marker's, it should answer INVALID_PRODUCER_EPOCH, after which a client may abort and
+begin again. No record is lost.
+
+No finding gets this label, and no check of a run looks at the errors of what was refused.
+`inquest model contract` compares them, by what each version answers.""",
     "no-idempotence": """\
 *Duplicates and reordering without idempotence.* Kafka permits this.
 

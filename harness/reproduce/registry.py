@@ -14,7 +14,7 @@ from checkers.checks.send_order import BETWEEN_OPS as DISORDER
 from checkers.checks.uniqueness import DUPLICATE
 from core.presets import SHARE_LIMIT
 from harness.reproduce.aborted_index import skipping_index
-from harness.reproduce.answers import PerformedRequest, opened_again
+from harness.reproduce.answers import SCAN, PerformedRequest, late_permission, opened_again
 from harness.reproduce.coordinators import (
     PerformedCommit,
     PerformedTransaction,
@@ -255,6 +255,17 @@ REPRODUCTIONS = {
         play=read_again,
         label="KAFKA-19632",
         settings=(SHARE_LIMIT, SHARE_LIMIT),
+    ),
+    "kafka-19690": Reproduction(
+        title="A record comes when the time of its transaction is up: an error that ends the producer.",
+        bad="Kafka 4.1.0: the leader hears late that the record may be written, and the marker is there",
+        good="Kafka 4.1.1 looks at the producer's epoch first",
+        versions=("4.1.0", "4.1.1"),
+        play=late_permission,
+        label="KAFKA-19690",
+        settings=(SCAN, SCAN),
+        wire=True,
+        between=True,
     ),
     "kafka-19846": Reproduction(
         title="A member of a share group whose id has a slash or a plus gets no record, ever.",

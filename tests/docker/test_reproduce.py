@@ -134,12 +134,20 @@ def a_coordinator_that_follows_acknowledges_a_commit_that_is_lost(tmp_path: Path
     assert any(one.shows is Shows.SHOWN for one in runs)  # the order of two broker threads decides
 
 
-def an_abort_raises_the_epoch_twice(tmp_path: Path) -> None:
-    (attempt,) = attempts.attempts(
-        REPRODUCTIONS["kafka-19367"], "4.0.0", runs=1, good=False, folder=tmp_path, say=print
-    )
+def of_its_bad_version(name: str, tmp_path: Path) -> ScheduleRun:
+    bug = REPRODUCTIONS[name]
+    (attempt,) = attempts.attempts(bug, bug.versions[0], runs=1, good=False, folder=tmp_path, say=print)
     assert attempt.shows is Shows.SHOWN, attempt.text
+    return attempt
+
+
+def an_abort_raises_the_epoch_twice(tmp_path: Path) -> None:
+    attempt = of_its_bad_version("kafka-19367", tmp_path)
     assert {one.check for one in attempt.in_logs} == {"transaction-producer-epoch"}
+
+
+def a_late_permission_to_write_ends_the_producer(tmp_path: Path) -> None:
+    assert not of_its_bad_version("kafka-19690", tmp_path).in_logs
 
 
 def a_follower_that_cuts_back_to_its_high_watermark_differs_from_its_leader(tmp_path: Path) -> None:
@@ -195,6 +203,7 @@ OWN = (
     a_share_group_of_4_1_delivers_what_has_ended_and_nothing_to_some_members,
     a_later_coordinator_sends_markers_that_the_other_brokers_do_not_know,
     an_abort_raises_the_epoch_twice,
+    a_late_permission_to_write_ends_the_producer,
 )
 
 
