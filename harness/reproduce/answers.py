@@ -3,6 +3,7 @@
 Requests are made by hand: librdkafka speaks transaction version 1, and asks once more when it likes.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
@@ -12,6 +13,7 @@ from core.wire import Action, WireRule
 from harness.reproduce.cluster import NotReached
 from harness.reproduce.coordinators import NO_MARKER, meanwhile
 from harness.reproduce.late_requests import seen
+from harness.reproduce.producer import RequestRefused
 from harness.reproduce.stage import FiveBrokers
 
 BRIEF: Final = timedelta(seconds=2)
@@ -32,6 +34,15 @@ class PerformedRequest:
     right: str
 
 
+def _answer(ask: Callable[[], None]) -> str:
+    """The last answer to a request that is sent until it succeeds."""
+    try:
+        ask()
+    except RequestRefused as error:
+        return error.answer
+    return "NONE"
+
+
 def opened_again(stage: FiveBrokers, name: str, good: bool) -> PerformedRequest:
     """A second instance asks for its epoch while a transaction of the first one is open, by transaction
     version 2. Both sides are the same schedule."""
@@ -47,6 +58,27 @@ def opened_again(stage: FiveBrokers, name: str, good: bool) -> PerformedRequest:
         answer=f"the epoch is {risen} higher",
         wrong="the epoch is 3 higher",
         right="the epoch is 2 higher",
+    )
+
+
+def asked_again(stage: FiveBrokers, name: str, good: bool) -> PerformedRequest:
+    """A producer asks for the next epoch of its own, and does not hear the answer: it sends the same request
+    again. On the bad side another broker is the coordinator by then."""
+    producer = stage.producer(name, stage.d)
+    producer.init()
+    known = producer.identity
+    producer.init(known)
+    given = producer.identity
+    stage.say(f"epoch {given['producer_epoch']} is given, and the producer does not hear of it")
+    if not good:
+        stage.say(stage.hand_over(stage.a, stage.b))
+    answer = _answer(lambda: producer.init(known))
+    return PerformedRequest(
+        transactional_id=producer.transactional_id,
+        asked="InitProducerId once more, with the epoch before",
+        answer="the same epoch" if producer.identity == given else answer,
+        wrong="PRODUCER_FENCED",
+        right="the same epoch",
     )
 
 

@@ -7,7 +7,7 @@ repeats a request after a retriable error, as clients do, and says each answer.
 
 import datetime
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from kio.schema.add_partitions_to_txn.v3.response import AddPartitionsToTxnResponse
@@ -37,7 +37,14 @@ PAUSE_S = 0.1
 
 
 class RequestRefused(ClusterError):
-    """A broker answered with an error that no repetition cures, or with nothing else until the deadline."""
+    """A broker answered with an error that no repetition cures, or with nothing else until the deadline.
+
+    answer: the last one, such as PRODUCER_FENCED.
+    """
+
+    def __init__(self, message: str, answer: str) -> None:
+        super().__init__(message)
+        self.answer = answer
 
 
 class WireProducer:
@@ -83,15 +90,16 @@ class WireProducer:
         )
         return int(answer.node_id)
 
-    def init(self) -> None:
-        """InitProducerId, until it succeeds. Raises: RequestRefused."""
-        self.until_done("InitProducerId", self.init_once)
+    def init(self, known: Mapping[str, Any] | None = None) -> None:
+        """InitProducerId, until it succeeds. known: see `init_once`. Raises: RequestRefused."""
+        self.until_done("InitProducerId", lambda: self.init_once(known))
 
-    def init_once(self) -> tuple[int, ErrorCode]:
-        """Who was asked, and its answer. Raises: AdminError."""
+    def init_once(self, known: Mapping[str, Any] | None = None) -> tuple[int, ErrorCode]:
+        """Who was asked, and its answer. known: the identity whose next epoch it asks for (KIP-360); without
+        one it begins again, as a new instance does. Raises: AdminError."""
         node = self.coordinator()
-        wanted = {"transactional_id": self.transactional_id, "transaction_timeout": self.timeout}
-        answer = self.call(node, InitProducerIdResponse, **wanted)
+        wanted = known or {"transactional_id": self.transactional_id}
+        answer = self.call(node, InitProducerIdResponse, transaction_timeout=self.timeout, **wanted)
         self._id, self._epoch = int(answer.producer_id), int(answer.producer_epoch)
         self._sequences.clear()
         return node, answer.error_code
@@ -182,7 +190,7 @@ class WireProducer:
                 self._say(f"{what} → {' → '.join(answers)}")
                 return
             if final or time.monotonic() > deadline:
-                raise RequestRefused(f"{what} → {' → '.join(answers)}")
+                raise RequestRefused(f"{what} → {' → '.join(answers)}", answer.rpartition(": ")[2])
             time.sleep(PAUSE_S)
 
     def described(self, node: int) -> str:

@@ -99,6 +99,19 @@ begin again. No record is lost.
 
 No finding gets this label, and no check of a run looks at the errors of what was refused.
 `inquest model contract` compares them, by what each version answers.""",
+    "KAFKA-20357": """\
+*A producer is fenced, and there is no other instance.*
+[KAFKA-20357](https://issues.apache.org/jira/browse/KAFKA-20357); brokers up to 4.4.0.
+
+A producer asks for the next epoch of its own, as it does after an error (KIP-360). The coordinator writes
+that epoch, and its answer is lost; the producer sends the same request again. The coordinator that gave the
+epoch still has the one before in memory, and gives the same again. The log of transactions does not have the
+one before: the next coordinator takes the request for that of an older instance, and answers PRODUCER_FENCED.
+The producer has to be closed. No record is lost. The JIRA tells it of epochs that are used up (its fix, pull
+request 22096, is not in 4.4.0); any epoch will do, and no broker has to end.
+
+No finding gets this label: that a producer is fenced is not judged in a run. The rules about logs find
+nothing, since both coordinators write what they should; the model's coordinator does the same.""",
     "no-idempotence": """\
 *Duplicates and reordering without idempotence.* Kafka permits this.
 

@@ -14,7 +14,7 @@ from checkers.checks.send_order import BETWEEN_OPS as DISORDER
 from checkers.checks.uniqueness import DUPLICATE
 from core.presets import SHARE_LIMIT
 from harness.reproduce.aborted_index import skipping_index
-from harness.reproduce.answers import SCAN, PerformedRequest, late_permission, opened_again
+from harness.reproduce.answers import SCAN, PerformedRequest, asked_again, late_permission, opened_again
 from harness.reproduce.coordinators import (
     PerformedCommit,
     PerformedTransaction,
@@ -293,6 +293,15 @@ REPRODUCTIONS = {
         play=mixed_markers,
         label="KAFKA-20322",
         upgrade=("4.2.0", "4.2.1"),
+    ),
+    "kafka-20357": Reproduction(
+        title="InitProducerId is sent again, since its answer was lost: the only producer is fenced.",
+        bad="another broker is the coordinator by then",
+        good="the same broker coordinates",
+        versions=("4.4.0", "4.4.0"),
+        play=asked_again,
+        label="KAFKA-20357",
+        deaths=(Deaths.KILL, Deaths.ELECTION),
     ),
     "kafka-20634": Reproduction(
         title="A group's commit of offsets is acknowledged, and the next coordinator does not have it.",

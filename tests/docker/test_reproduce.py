@@ -41,6 +41,8 @@ SIDES = [
     ("kafka-17754-doubt", True, Shows.CLEAN),
     ("kafka-17754-timeout", False, Shows.SHOWN),
     ("kafka-19367", True, Shows.CLEAN),
+    ("kafka-20357", False, Shows.SHOWN),
+    ("kafka-20357", True, Shows.CLEAN),
     ("kafka-20734", False, Shows.SHOWN),
     ("last-replica", True, Shows.CLEAN),
     ("librdkafka-4953", False, Shows.SHOWN),
