@@ -8,9 +8,16 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
+from kio.schema.add_offsets_to_txn.v3.response import AddOffsetsToTxnResponse
+from kio.schema.consumer_group_heartbeat.v0.response import ConsumerGroupHeartbeatResponse
+from kio.schema.errors import ErrorCode
+from kio.schema.txn_offset_commit.v2.response import TxnOffsetCommitResponse
+
 from core.runtime import run_blocking
 from core.wire import Action, WireRule
-from harness.reproduce.cluster import NotReached
+from harness.processes.waiting import NotYet, until
+from harness.protocol.topics import in_topics
+from harness.reproduce.cluster import PAUSE_S, STEP_S, NotReached
 from harness.reproduce.coordinators import NO_MARKER, meanwhile
 from harness.reproduce.late_requests import seen
 from harness.reproduce.producer import RequestRefused
@@ -20,6 +27,8 @@ BRIEF: Final = timedelta(seconds=2)
 """Of a transaction whose time is to be up."""
 SCAN: Final = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"}
 """A setting of brokers: how often a coordinator looks for such transactions (Kafka: each 10 s)."""
+NEW_GROUPS: Final = {"group.coordinator.rebalance.protocols": "classic,consumer"}
+"""A setting of brokers of 3.9: they have the groups of KIP-848, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,4 +122,57 @@ def late_permission(stage: FiveBrokers, name: str, good: bool) -> PerformedReque
         answer=sent.result().rpartition(": ")[2],
         wrong="INVALID_TXN_STATE",
         right="INVALID_PRODUCER_EPOCH",
+    )
+
+
+def no_member(stage: FiveBrokers, name: str, good: bool) -> PerformedRequest:
+    """A transaction commits offsets of a group that has a member by KIP-848; the request names no member, as
+    its versions 0 to 2 cannot. Both sides are the same schedule."""
+    (tp,) = stage.create(name, [(stage.d, stage.e, stage.c)])
+    offsets, _, (group, *_) = stage.groups(name)
+    coordinator = stage.leader(offsets, stage.d)
+    producer = stage.producer(name, stage.d)
+    producer.init()
+
+    def join() -> None:
+        answer = producer.call(
+            coordinator,
+            ConsumerGroupHeartbeatResponse,
+            group_id=group,
+            member_id="",
+            member_epoch=0,
+            rebalance_timeout=timedelta(seconds=60),
+            subscribed_topic_names=[name],
+            topic_partitions=[],
+        )
+        if answer.error_code != ErrorCode.none:
+            raise NotYet(f"ConsumerGroupHeartbeat: {answer.error_code.name.upper()}")
+
+    def add() -> tuple[int, ErrorCode]:
+        node = producer.coordinator()
+        return node, producer.call(
+            node, AddOffsetsToTxnResponse, **producer.identity, group_id=group
+        ).error_code
+
+    def commit() -> tuple[int, ErrorCode]:
+        part = {"partition_index": tp.partition, "committed_offset": 0, "committed_metadata": ""}
+        answer = producer.call(
+            coordinator,
+            TxnOffsetCommitResponse,
+            **producer.identity,
+            group_id=group,
+            topics=in_topics([(tp, part)]),
+        )
+        return coordinator, answer.topics[0].partitions[0].error_code
+
+    until(STEP_S, PAUSE_S, join)
+    producer.until_done("AddOffsetsToTxn", add)
+    answer = _answer(lambda: producer.until_done("TxnOffsetCommit", commit))
+    producer.end(commit=True)
+    return PerformedRequest(
+        transactional_id=producer.transactional_id,
+        asked="TxnOffsetCommit without a member",
+        answer=answer,
+        wrong="UNKNOWN_MEMBER_ID",
+        right="NONE",
     )

@@ -99,6 +99,16 @@ begin again. No record is lost.
 
 No finding gets this label, and no check of a run looks at the errors of what was refused.
 `inquest model contract` compares them, by what each version answers.""",
+    "KAFKA-18060": """\
+*A transaction's offsets are refused, since they name no member.*
+[KAFKA-18060](https://issues.apache.org/jira/browse/KAFKA-18060); brokers before 4.0 with a
+preview of KIP-848.
+
+TxnOffsetCommit up to version 2 names no member of a group, and later versions need not. Groups of JoinGroup
+take that. A group of KIP-848 with members looks for one without a name, and answers UNKNOWN_MEMBER_ID:
+clients from before KIP-447 can commit no offsets of it in a transaction. No record is lost.
+
+No finding gets this label: runs have such groups from 4.0 on, and their clients name their members.""",
     "KAFKA-20357": """\
 *A producer is fenced, and there is no other instance.*
 [KAFKA-20357](https://issues.apache.org/jira/browse/KAFKA-20357); brokers up to 4.4.0.

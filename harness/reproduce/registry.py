@@ -14,7 +14,15 @@ from checkers.checks.send_order import BETWEEN_OPS as DISORDER
 from checkers.checks.uniqueness import DUPLICATE
 from core.presets import SHARE_LIMIT
 from harness.reproduce.aborted_index import skipping_index
-from harness.reproduce.answers import SCAN, PerformedRequest, asked_again, late_permission, opened_again
+from harness.reproduce.answers import (
+    NEW_GROUPS,
+    SCAN,
+    PerformedRequest,
+    asked_again,
+    late_permission,
+    no_member,
+    opened_again,
+)
 from harness.reproduce.coordinators import (
     PerformedCommit,
     PerformedTransaction,
@@ -226,6 +234,16 @@ REPRODUCTIONS = {
         label="KAFKA-17754",
         wire=True,
         shows=frozenset([ABORTED]),
+    ),
+    "kafka-18060": Reproduction(
+        title="A transaction commits offsets of a group of KIP-848, and names no member: it is refused.",
+        bad="Kafka 3.9.1 with the groups of KIP-848 (group.coordinator.rebalance.protocols=classic,consumer);"
+        " TxnOffsetCommit of version 2, which names none",
+        good="the same on Kafka 4.0.2",
+        versions=("3.9.1", "4.0.2"),
+        play=no_member,
+        label="KAFKA-18060",
+        settings=(NEW_GROUPS, {}),
     ),
     "kafka-19367": Reproduction(
         title="InitProducerId over an open transaction raises the epoch once too often.",

@@ -40,6 +40,7 @@ SIDES = [
     ("kafka-17754-doubt", False, Shows.SHOWN),
     ("kafka-17754-doubt", True, Shows.CLEAN),
     ("kafka-17754-timeout", False, Shows.SHOWN),
+    ("kafka-18060", True, Shows.CLEAN),
     ("kafka-19367", True, Shows.CLEAN),
     ("kafka-20357", False, Shows.SHOWN),
     ("kafka-20357", True, Shows.CLEAN),
@@ -152,6 +153,10 @@ def a_late_permission_to_write_ends_the_producer(tmp_path: Path) -> None:
     assert not of_its_bad_version("kafka-19690", tmp_path).in_logs
 
 
+def a_group_of_kip_848_refuses_offsets_that_name_no_member(tmp_path: Path) -> None:
+    assert not of_its_bad_version("kafka-18060", tmp_path).in_logs
+
+
 def a_follower_that_cuts_back_to_its_high_watermark_differs_from_its_leader(tmp_path: Path) -> None:
     runs = attempts.attempts(
         REPRODUCTIONS["truncation-divergence"], "0.10.2.2", runs=3, good=False, folder=tmp_path, say=print
@@ -206,6 +211,7 @@ OWN = (
     a_later_coordinator_sends_markers_that_the_other_brokers_do_not_know,
     an_abort_raises_the_epoch_twice,
     a_late_permission_to_write_ends_the_producer,
+    a_group_of_kip_848_refuses_offsets_that_name_no_member,
 )
 
 
