@@ -3,8 +3,8 @@
 The messages are those that were seen on the network (`FRAMES` of evidence). A leader learns from a
 follower's Fetch that the follower has all records before the offset that it asks for; so what is committed
 can be seen from outside, and when. What cannot be seen is taken in the broker's favour: a message arrived as
-soon as it was seen, and a leader may act by any in-sync set that it had as leader so far. A rule fires only
-where none of them explains the act.
+soon as it was seen, and a leader may act by any in-sync set that it had as leader so far, for a batch since
+the epoch in which it appended it. A rule fires only where none of them explains the act.
 
 Without messages these rules are not asked. Where messages may be missing, findings are doubts.
 """
@@ -23,11 +23,11 @@ from checkers.engine.check import Tally, WholeRun
 from checkers.engine.findings import NOWHERE, Found, LogFinding
 from checkers.logs.classes import EARLY, LOST_DECISION, MISANSWERED
 from checkers.logs.clocks import seen_apart_ms
-from checkers.logs.elections import Elections, elections, newest_log
-from checkers.logs.replicas import Array
+from checkers.logs.elections import Elections, elections, newest_log, survivor
+from checkers.logs.replicas import Array, replicas
 from checkers.logs.rule import Rule, checks_of
 from checkers.logs.transactions import NEVER, PREPARED, TransactionLogs, transaction_logs
-from checkers.logs.zookeeper_log import zookeeper_log
+from checkers.logs.zookeeper_log import FOREVER, zookeeper_log
 from core.internal_topics import TRANSACTION_TOPIC
 from core.op import TopicPartition
 from history.evidence import Evidence
@@ -354,12 +354,10 @@ class _Messages:
         wall = np.array([one[2]["ms"] for one in some], np.int64)
         last = np.array([one[1] for one in some], np.int64)
         explained, alone = np.zeros(len(some), np.bool_), np.zeros(len(some), np.bool_)
-        led = False
-        for ms, state in _waited_for(lineage):
-            if state.leader != leader:
-                continue
-            led = True
-            fits = wall + self.apart_ms >= ms
+        led = [(ms, state) for ms, state in _waited_for(lineage) if state.leader == leader]
+        appended = self._appended(tp, led, some)
+        for ms, state in led:
+            fits = (wall + self.apart_ms >= ms) & (state.leader_epoch >= appended)
             followers = {*state.isr} - {leader}
             for node in followers:
                 fits &= self._has(tp, node, ns, last)
@@ -377,6 +375,34 @@ class _Messages:
             )
             producer = asked["producer_id"], asked["producer_epoch"]
             self._early(REPLICATED, tp, row["offset"], row, text, producer)
+
+    def _appended(
+        self,
+        tp: TopicPartition,
+        led: Sequence[tuple[int, PartitionState]],
+        some: Sequence[tuple[int, int, TableRow]],
+    ) -> Array:
+        """The leader epoch in which a leader appended each batch, by the log at the end; -1 = unknown. led:
+        its states. Where that epoch began after the answer, the log has another batch in its place."""
+        unknown = np.full(len(some), -1, np.int64)
+        main = survivor(replicas(self.evidence, tp), self._lineage(tp))
+        if main is None or not main.ordered or not main.count:
+            return unknown
+        since: dict[int, int] = {}
+        for ms, state in led:
+            since.setdefault(state.leader_epoch, ms)
+        at = np.searchsorted(main.whole["base"], [row["offset"] for _, _, row in some])
+        here = np.minimum(at, main.count - 1)
+        producers = ("producer_id", "producer_epoch")
+        same = np.array(
+            [[row["offset"], last, *(row["asked"][name] for name in producers)] for _, last, row in some]
+        )
+        held = np.stack([main.whole[name][here] for name in ("base", "last", *producers)], axis=1)
+        epochs = main.whole["leader_epoch"][here]
+        began = np.array([since.get(epoch, FOREVER) for epoch in epochs.tolist()], np.int64)
+        wall = np.array([row["ms"] for _, _, row in some], np.int64)
+        known = (held == same).all(axis=1) & (began <= wall + self.apart_ms)
+        return np.where(known, epochs, unknown)
 
     def _has(self, tp: TopicPartition, node: int, ns: Array, last: Array) -> Array:
         """Whether a replica had a record by a time: it had asked for what follows, or another one had asked

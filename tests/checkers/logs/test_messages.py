@@ -150,6 +150,40 @@ def test_of_a_leader_that_was_alone_in_sync_no_answer_is_asked(case: Case) -> No
     assert REPLICATED not in rules(found)
 
 
+@pytest.mark.parametrize(("epoch", "late_ms", "wrong"), [(1, 0, True), (0, 0, False), (1, 10**6, False)])
+def test_a_leader_does_not_act_by_the_sets_before_the_epoch_of_its_batch(
+    case: Case, epoch: int, late_ms: int, wrong: bool
+) -> None:
+    """It was alone in sync before, and appended the batch once it led with others. Where that epoch began
+    after its answer, the batch in the log is another one."""
+
+    def change(tables: Tables) -> None:
+        without_fetches(tables, "transactions", 2)
+        rows = tables["metadata"].to_pylist()
+        topic = next(row["topic_id"] for row in rows if row["topic"] == "transactions")
+        last = max(rows, key=lambda row: (row["take"], row["leader_epoch"], row["offset"], row["node"]))
+        place = {name: last[name] for name in ("take", "node", "snapshot", "leader_epoch", "type", "version")}
+        made = [row for row in rows if (row["name"], row["topic_id"]) == ("PartitionRecord", topic)]
+        for number, row in enumerate(
+            row for row in made if (row["take"], row["node"]) == tuple(place.values())[:2]
+        ):
+            said = {"name": "PartitionChangeRecord", "topic_id": topic, "partition": row["partition"]}
+            when = {"offset": last["offset"] + 1 + number, "timestamp": row["timestamp"] + late_ms}
+            led = {"leader": row["leader"], "isr": row["isr"]}
+            rows.insert(rows.index(last) + 1 + number, dict.fromkeys(last) | place | said | when | led)
+        for row in made:
+            row["isr"] = [row["leader"]]
+        replaced(tables, "metadata", rows)
+        batches = tables["batches"].to_pylist()
+        for row in batches:
+            row["leader_epoch"] = epoch if row["topic"] == "transactions" else row["leader_epoch"]
+        replaced(tables, "batches", batches)
+
+    found = case.judged(change)
+    assert (REPLICATED in rules(found)) is wrong
+    assert bool(found.asked[REPLICATED]) is wrong
+
+
 @pytest.mark.parametrize("error", [0, 17, None])
 def test_a_client_that_writes_the_coordinators_log(case: Case, error: int | None) -> None:
     """One batch of a client is for another topic; its leader refuses it (INVALID_TOPIC_EXCEPTION), or does
