@@ -415,16 +415,16 @@ class _Messages:
         return found
 
     def closed(self) -> None:
-        """Each answer of Produce without an error. A coordinator appends to its log without a request.
+        """Each answer to a Produce for it. A coordinator appends to its log without a request.
 
         Kafka would take it from a client with the id `__admin_client`, which no client of a run has."""
-        answers = pc.and_(self.parts["answer"], pc.equal(self.parts["api"], PRODUCE))
-        done = self.parts.filter(pc.and_(answers, pc.equal(self.parts["error"], 0)))
-        self.result.asked[CLOSED] += done.num_rows
+        answers = self.parts.filter(pc.and_(self.parts["answer"], pc.equal(self.parts["api"], PRODUCE)))
         ids = [one for one, name in self.names.items() if name == TRANSACTION_TOPIC]
-        by_id = pc.is_in(done["topic_id"], pa.array(ids, pa.string()))
-        by_name = pc.fill_null(pc.equal(done["topic"], TRANSACTION_TOPIC), fill_value=False)
-        for row in done.filter(pc.or_(by_name, by_id)).to_pylist():
+        by_id = pc.is_in(answers["topic_id"], pa.array(ids, pa.string()))
+        by_name = pc.fill_null(pc.equal(answers["topic"], TRANSACTION_TOPIC), fill_value=False)
+        mine = answers.filter(pc.or_(by_name, by_id))
+        self.result.asked[CLOSED] += mine.num_rows
+        for row in mine.filter(pc.equal(mine["error"], 0)).to_pylist():
             tp = TopicPartition(TRANSACTION_TOPIC, row["partition"])
             text = (
                 f"{tp}: node {row['server']} acknowledged {self._when(row['at_ns'])} to"

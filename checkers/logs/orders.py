@@ -174,18 +174,17 @@ class _Orders:
     # ---- epochs
 
     def fenced(self) -> None:
-        """Each answer to an order. What may have been under way at once is in no order."""
+        """Each answer to an order of a former controller, to a broker that had done what a newer one ordered.
+        What may have been under way at once is in no order."""
         done: dict[int, list[ControllerOrder]] = defaultdict(list)
         for order in sorted(self.orders, key=lambda one: one.ns):
             if order.error < 0:
                 continue
-            self.result.asked[FENCED] += 1
+            before = [
+                one for one in done[order.broker] if one.epoch > order.epoch and self._seen_before(one, order)
+            ]
+            self.result.asked[FENCED] += bool(before)
             if order.error == 0:
-                before = [
-                    one
-                    for one in done[order.broker]
-                    if one.epoch > order.epoch and self._seen_before(one, order)
-                ]
                 if before:
                     self._obeyed(before[-1], order)
                 done[order.broker].append(order)
