@@ -13,6 +13,7 @@ kafka_12686            A leader never asks again to change its in-sync replicas:
 kafka_14402            A record came after the end of its transaction, and holds a transaction open.
 kafka_15591            The first batches of a fresh partition are accepted out of order; the first is lost.
 kafka_17754            A delayed EndTxn of one transaction ended the next one.
+kafka_19367            A coordinator raised the epoch of an open transaction twice when it aborted it.
 kafka_19446            A delayed marker ended the producer's next transaction in one partition.
 kafka_19972            A member that ends gives back the records that it held with a lower delivery count.
 kafka_20322            In a mixed cluster no transaction ends: brokers refuse their coordinators' markers.

@@ -24,6 +24,7 @@ from checkers.known_bugs import (
     kafka_14402,
     kafka_15591,
     kafka_17754,
+    kafka_19367,
     kafka_19446,
     kafka_19972,
     kafka_20322,
@@ -48,6 +49,7 @@ from history.reader import History
 KNOWN_BUGS: Final[dict[str, KnownBug]] = {
     "librdkafka-4953": librdkafka_4953.BUG,
     "KAFKA-17754": kafka_17754.BUG,
+    "KAFKA-19367": kafka_19367.BUG,
     "KAFKA-19446": kafka_19446.BUG,
     "KAFKA-15591": kafka_15591.BUG,
     "KAFKA-6082": kafka_6082.BUG,

@@ -74,18 +74,6 @@ client asks again at once, some hundred times a second.
 No finding gets this label: no check says how soon a share group has to deliver what it has. A run of 20 s on
 4.1.2 (`--preset share --nemesis elections`, seed 1) was valid, though its members were given 796 of the first
 11 700 records, and none in its last minute.""",
-    "KAFKA-19367": """\
-*An abort raises the epoch twice.*
-[KAFKA-19367](https://issues.apache.org/jira/browse/KAFKA-19367); brokers of 4.0.0 with transaction version 2.
-
-InitProducerId finds a transaction open. It raises the epoch, which fences the instance that has it, and
-aborts the transaction. By transaction version 2 every end raises the epoch, and this one does so once more:
-the new instance is answered an epoch that is 3 higher, and not 2. The version of the cluster decides:
-instances that speak version 1 get this answer, too. No record is lost. What the JIRA says of epoch 32766,
-which the second rise makes negative, so that the request fails, is not shown: it needs as many transactions.
-
-No finding gets this label. The rule `transaction-producer-epoch` finds it in the brokers' logs of any run on
-4.0.0 in which an instance takes over an open transaction.""",
     "KAFKA-19690": """\
 *A producer that was away gets an error that ends it.*
 [KAFKA-19690](https://issues.apache.org/jira/browse/KAFKA-19690); brokers from 3.6 on, before 3.9.2, 4.0.2 and
