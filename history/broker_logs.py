@@ -4,11 +4,12 @@ A log line counts as evidence only; nothing is judged by it alone.
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum, auto
-from typing import Final
+from typing import Final, NamedTuple
 
 from core.errors import HistoryError
 from history import storage
@@ -299,6 +300,29 @@ def _in_sync(kind: InSyncKind, match: re.Match[str]) -> InSyncLine:
         previous=int(said.get("previous", -1)),
         isr=frozenset(map(int, re.findall(r"\d+", said.get("isr", "")))),
     )
+
+
+UPDATE_FAILED: Final = re.compile(
+    r"^(?P<wall>\S+) ERROR .*\[Controller id=\d+\] Failed to update ISR for partition (?P<partition>\S+)$"
+)
+
+
+class IsrFailedLine(NamedTuple):
+    """A controller could not write in-sync replicas that a leader had asked for."""
+
+    node: int
+    wall: datetime
+
+
+def isr_failed_lines(run: Run) -> dict[str, list[IsrFailedLine]]:
+    """What the logs of brokers of 2.7 to 3.9 with ZooKeeper say of it, by partition. Raises: HistoryError."""
+    found: dict[str, list[IsrFailedLine]] = defaultdict(list)
+    for node, lines in _lines(run):
+        for line in lines:
+            if "Failed to update ISR for " in line and (match := UPDATE_FAILED.match(line)):
+                wall = datetime.fromisoformat(match["wall"])
+                found[match["partition"]].append(IsrFailedLine(node, wall))
+    return found
 
 
 BAD_VERSION: Final = re.compile(

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from checkers.known_bugs.bug import KnownBug
 from checkers.known_bugs.few_in_sync import all_stuck, roles_seen, same_logs
 from checkers.known_bugs.transaction_fates import Suspicion
-from history.broker_logs import InSyncKind, InSyncLine, in_sync_lines
+from history.broker_logs import InSyncKind, InSyncLine, IsrFailedLine, in_sync_lines, isr_failed_lines
 from history.events import FaultHealed, FaultStarted, RolesSeen
 from history.reader import History
 from history.verdict import NOT_RECOVERED
@@ -17,25 +17,34 @@ ASKS: Final = (2, 7)
 CURED: Final = (3, 0)
 SEEN_NS: Final = 5_000_000_000
 """How late the harness sees another controller at most, for this label."""
+LATE_NS: Final = 10_000_000_000
+"""How late the controller before says that it could not write, for this label."""
 
 
 class DroppedRequest(NamedTuple):
-    """A leader had asked to take replicas off, and was made leader again before it had an answer. asked_ns,
-    again_ns: when. isr: the in-sync replicas from then on."""
+    """A leader had asked for other in-sync replicas, and was made leader again before it had an answer.
+    asked_ns, again_ns: when, or before. isr: the in-sync replicas from then on. failed: the controller that
+    could not write what it had asked, -1 = none said so."""
 
     asked_ns: int
     again_ns: int
     isr: frozenset[int]
+    failed: int
 
 
 def dropped_request(
-    history: History, lines: Sequence[InSyncLine], partition: str, until_ns: int
+    history: History,
+    lines: Sequence[InSyncLine],
+    partition: str,
+    until_ns: int,
+    failed: Sequence[IsrFailedLine] = (),
 ) -> DroppedRequest | None:
     """Of the leader whose lines these are, by a time: since when the in-sync replicas of a partition have not
-    changed, though those of another one have; None = it is not so. Lines after that time only refute it."""
+    changed, though those of another one have; None = it is not so. Lines after that time only refute it.
+    failed: when controllers could not write some. A leader does not say that it asks to let one in."""
     asked: datetime | None = None
     again: InSyncLine | None = None
-    epoch, once_more, others = -1, False, False
+    epoch, once_more, others, controller = -1, False, False, -1
     for line in lines:
         later = line.wall is not None and history.wall_ns(line.wall) > until_ns
         if line.partition != partition:
@@ -49,29 +58,39 @@ def dropped_request(
         elif line.kind is InSyncKind.LEADS:
             if not line.previous == epoch < line.epoch:  # it followed, or its process is another one
                 asked = None
+            elif asked is None:
+                late = [one.node for one in failed if _soon(history, line, one.wall)]
+                asked, controller = (line.wall, late[0]) if late else (None, -1)
+            else:
+                controller = -1
             again, epoch, once_more, others = line if asked else None, line.epoch, False, False
         else:
             asked = again = None
             epoch = -1 if line.kind is InSyncKind.FOLLOWS else epoch
     if asked is None or again is None or again.wall is None or not others:
         return None
-    return DroppedRequest(history.wall_ns(asked), history.wall_ns(again.wall), again.isr)
+    return DroppedRequest(history.wall_ns(asked), history.wall_ns(again.wall), again.isr, controller)
 
 
-def _controller_lost(history: History, asked_ns: int, again_ns: int) -> bool:
+def _soon(history: History, line: InSyncLine, at: datetime) -> bool:
+    """Whether a time is that of a line, or shortly behind it."""
+    return line.wall is not None and 0 <= history.wall_ns(at) - history.wall_ns(line.wall) <= LATE_NS
+
+
+def _controller_lost(history: History, dropped: DroppedRequest) -> bool:
     """Another controller came between the request and the change of the leader epoch, and a fault had hit the
     one before."""
-    agreed = [
-        one.ns for one in roles_seen(history) if one.agreed and one.controller >= 0 and one.ns <= asked_ns
-    ]
-    if not agreed:
-        return False
-    named = [
-        one.controller
-        for one in roles_seen(history)
-        if agreed[-1] <= one.ns <= again_ns + SEEN_NS and one.controller >= 0
-    ]
-    before = {one for one in named if one != named[-1]}
+    asked_ns, again_ns, failed = dropped.asked_ns, dropped.again_ns, dropped.failed
+    looks = [one for one in roles_seen(history) if one.controller >= 0]
+    if failed >= 0:
+        named = [one.controller for one in looks if abs(one.ns - again_ns) <= SEEN_NS]
+        before = {failed} if any(one != failed for one in named) else set[int]()
+    else:
+        agreed = [one.ns for one in looks if one.agreed and one.ns <= asked_ns]
+        if not agreed:
+            return False
+        named = [one.controller for one in looks if agreed[-1] <= one.ns <= again_ns + SEEN_NS]
+        before = {one for one in named if one != named[-1]}
     healed = {one.fault: one.ns for one in history.events if isinstance(one, FaultHealed)}
     return any(
         one.begin_ns <= again_ns and asked_ns <= healed.get(one.fault, asked_ns) and before & {*one.nodes}
@@ -85,14 +104,14 @@ def _never_again(suspicion: Suspicion) -> bool:
     versions = run.versions.known
     if not versions or not all(ASKS <= version < CURED for version in versions):
         return False
-    lines = in_sync_lines(history.run)
+    lines, failed = in_sync_lines(history.run), isr_failed_lines(history.run)
 
     def stuck(tp: str, roles: RolesSeen) -> bool:
-        dropped = dropped_request(history, lines.get(roles.leaders[tp], ()), tp, at_ns)
+        dropped = dropped_request(history, lines.get(roles.leaders[tp], ()), tp, at_ns, failed.get(tp, ()))
         return (
             dropped is not None
             and dropped.isr == {*roles.isr.get(tp, ())}
-            and _controller_lost(history, dropped.asked_ns, dropped.again_ns)
+            and _controller_lost(history, dropped)
             and same_logs(run, tp, dropped.isr)
         )
 
@@ -119,10 +138,14 @@ It needs a controller that does not answer for longer than the next one takes to
 run of 30 s on 2.8.2 met it (`send-modes` under `random`, seed 704): the links from the controller were cut,
 and the next controller was paused. The request was 8 s old when the third controller answered it; 10
 partitions got their replicas back then, and one stayed with one in-sync replica until the end, 120 s after
-healing.""",
+healing. Another one met it without a line that the leader asked (`queue` under `pause:long@controller` and
+`partition:metadata@controller`, seed 5007): what it had asked was to let a replica in, which it does not say;
+the controller before answered 3 s after the leader led again, for its session had expired.""",
     evidence="All brokers are of 2.7 or 2.8, all answer and agree, and every partition has a leader; all"
     " that is missing are in-sync replicas. Of each such partition the leader's log says: it asked"
-    " to take replicas off (`Shrinking ISR from …`); with no answer since (`ISR updated to …`), and"
+    " to take replicas off (`Shrinking ISR from …`), or a controller says, at most 10 s after the leader led"
+    " once more, that it could not write what was asked (`Failed to update ISR for partition …`);"
+    " with no answer since (`ISR updated to …`), and"
     " in the same process, it was made leader once more, in a later leader epoch (`Leader … starts"
     " at leader epoch …`), with the in-sync replicas that the partition has at the end; since then"
     " these did not change, while those of another partition did; it asked once more at most to take"

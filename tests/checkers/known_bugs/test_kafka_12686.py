@@ -281,6 +281,36 @@ def test_the_request_that_was_removed_may_take_replicas_off(
     assert stuck.label(tmp_path / "run") == (LABEL if labelled else "")
 
 
+@pytest.mark.parametrize(
+    ("at_s", "controller", "tp", "since", "labelled"),
+    [
+        (29, 2, "x-2", "", True),
+        (36, 2, "x-2", "", True),
+        (36.1, 2, "x-2", "", False),
+        (25.9, 2, "x-2", "", False),  # the answer came before
+        (29, 3, "x-2", "", False),  # no fault on that one then
+        (29, 1, "x-2", "", False),  # which is the next one
+        (29, 2, "x-1", "", False),
+        (29, 2, "x-2", gives_up(29), False),  # it had asked since it led again
+        (29, 2, "x-2", changed(29, "1,2", "x-2"), False),
+    ],
+)
+def test_a_request_to_let_a_replica_in_is_known_by_the_controller_that_fails(
+    tmp_path: Path, at_s: float, controller: int, tp: str, since: str, labelled: bool
+) -> None:
+    """The leader does not log it."""
+    failed = f"{wall(at_s)} ERROR kafka.controller.KafkaController - [Controller id={controller}] Failed to"
+    failed += (
+        f" update ISR for partition {tp}\nkafka.zookeeper.ZooKeeperClientExpiredException: Session expired\n"
+    )
+    log = STARTS + leads(26, 1, "1") + OTHERS + since
+    own, others = (failed, {}) if controller == 1 else ("", {controller: failed})
+    stuck = replace(STUCK, log=log + own, logs=others)
+    assert stuck.label(tmp_path / "run") == (LABEL if labelled else "")
+    other = STARTS + leads(26, 1, "1", before=-1) + OTHERS
+    assert not replace(stuck, log=other).label(tmp_path / "other")
+
+
 def test_each_partition_that_lacks_replicas_has_such_a_leader(tmp_path: Path) -> None:
     """x-1 has one in-sync replica, too; its leader is broker 2."""
     few = {"x-1": (2,), "x-2": (1,), "__consumer_offsets-0": (1, 2, 3)}
