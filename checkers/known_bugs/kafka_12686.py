@@ -51,21 +51,20 @@ def dropped_request(
             others |= line.kind is InSyncKind.CHANGED and not later
         elif line.kind is InSyncKind.SHRINKS:
             if once_more and again:  # the one that was removed may have been one of these, no second one
-                asked = again = None
+                asked, again, controller = None, None, -1
             asked, once_more = asked or line.wall, again is not None
         elif line.kind in {InSyncKind.LEADS, InSyncKind.FOLLOWS} and later:
             break
         elif line.kind is InSyncKind.LEADS:
-            if not line.previous == epoch < line.epoch:  # it followed, or its process is another one
-                asked = None
-            elif asked is None:
+            leads_on = line.previous == epoch < line.epoch
+            if controller >= 0 or not leads_on:  # it followed, or its process is another one
+                asked, controller = None, -1
+            if leads_on and asked is None:
                 late = [one.node for one in failed if _soon(history, line, one.wall)]
                 asked, controller = (line.wall, late[0]) if late else (None, -1)
-            else:
-                controller = -1
             again, epoch, once_more, others = line if asked else None, line.epoch, False, False
         else:
-            asked = again = None
+            asked, again, controller = None, None, -1
             epoch = -1 if line.kind is InSyncKind.FOLLOWS else epoch
     if asked is None or again is None or again.wall is None or not others:
         return None

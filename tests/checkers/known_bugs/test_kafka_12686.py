@@ -293,6 +293,7 @@ def test_the_request_that_was_removed_may_take_replicas_off(
         (29, 2, "x-1", "", False),
         (29, 2, "x-2", gives_up(29), False),  # it had asked since it led again
         (29, 2, "x-2", changed(29, "1,2", "x-2"), False),
+        (29, 2, "x-2", leads(30, 2, "1") + changed(31), False),  # it may ask again since
     ],
 )
 def test_a_request_to_let_a_replica_in_is_known_by_the_controller_that_fails(
