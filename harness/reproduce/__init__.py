@@ -7,6 +7,7 @@ cluster           A cluster on which schedules are performed, and what all of th
 coordinators      Schedules of coordinators: what one wrote or answered, and the next one does not know.
 dead_letters      A share group writes dead letters of what it did not archive.
 deleted_topics    Topics that are deleted and made again while a group's coordinator is away.
+fenced_offsets    Offsets of a transaction that come when its producer is fenced.
 group_offsets     Committed offsets by hand, and slow reads that keep a group coordinator busy.
 late_requests     A late EndTxn, which the proxy of `harness.wire` holds back.
 library_producer  Producers of librdkafka, transactional and plain.

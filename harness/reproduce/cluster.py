@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from pathlib import Path
 
-from confluent_kafka import OFFSET_STORED, Consumer
+from confluent_kafka import OFFSET_STORED, Consumer, KafkaException
 from confluent_kafka import TopicPartition as At
 from kio.schema.create_topics.v5.response import CreateTopicsResponse
 from kio.schema.errors import ErrorCode
@@ -253,6 +253,22 @@ class StagedCluster:
         Raises: NotYet.
         """
         return set(self.read(tps, Isolation.READ_COMMITTED))
+
+    def committed_offset(self, group: str, tp: TopicPartition) -> int:
+        """The offset that a group has of a partition; negative = none. Raises: NotYet."""
+        reader = Consumer(
+            {
+                "bootstrap.servers": ",".join(map(str, self.cluster.admin.addresses.values())),
+                "group.id": group,
+            }
+        )
+        try:
+            (found,) = reader.committed([At(tp.topic, tp.partition)], STEP_S)
+        except KafkaException as error:
+            raise NotYet(f"no broker tells the offset of {group}: {error.args[0].str()}") from error
+        finally:
+            reader.close()
+        return int(found.offset)
 
     def read(
         self, tps: Sequence[TopicPartition], isolation: Isolation, group: str = ""

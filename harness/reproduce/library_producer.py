@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
-from confluent_kafka import KafkaException, Message, Producer
+from confluent_kafka import Consumer, KafkaException, Message, Producer
+from confluent_kafka import TopicPartition as At
 
 from core.errors import ClusterError
 from core.op import TopicPartition
@@ -51,9 +52,10 @@ class LibraryProducer:
         self.records: dict[tuple[TopicPartition, int], tuple[str, bool]] = {}
         self._open: dict[tuple[TopicPartition, int], str] = {}
         self._say = stage.say if says else lambda _: None
+        self._reached = of_librdkafka(stage.cluster.endpoint().args)
         settings = {
             **IMPATIENT,
-            **of_librdkafka(stage.cluster.endpoint().args),
+            **self._reached,
             "transactional.id": name,
             "transaction.timeout.ms": TRANSACTION_MS,
         }
@@ -75,6 +77,17 @@ class LibraryProducer:
         self._open[tp, offset] = value
         self._say(f"{value!r} is at {tp.topic}-{tp.partition}, offset {offset}")
         return offset
+
+    def commit_offset(self, group: str, tp: TopicPartition, offset: int) -> None:
+        """Commit an offset of a group without members in the transaction. Raises: ClusterError."""
+        consumer = Consumer({**self._reached, "group.id": group})
+        try:
+            what = [At(tp.topic, tp.partition, offset)]
+            with _refusals("send_offsets_to_transaction"):
+                self._producer.send_offsets_to_transaction(what, consumer.consumer_group_metadata(), CALL_S)
+        finally:
+            consumer.close()
+        self._say(f"offset {offset} of {tp.topic}-{tp.partition} is committed in the transaction")
 
     def end(self, *, commit: bool, seconds: float = CALL_S) -> None:
         """End the transaction. Raises: ClusterError, where the end is not acknowledged in this time; then it

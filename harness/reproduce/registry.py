@@ -34,6 +34,7 @@ from harness.reproduce.coordinators import (
 )
 from harness.reproduce.dead_letters import PerformedLetters, by_former_leader, of_markers
 from harness.reproduce.deleted_topics import PerformedDeletion, survives
+from harness.reproduce.fenced_offsets import stored_late
 from harness.reproduce.late_requests import PerformedEndings, doubted_end, late_end, late_marker
 from harness.reproduce.lost_directory import PerformedWait, waits
 from harness.reproduce.mixed_versions import mixed_markers
@@ -175,6 +176,15 @@ REPRODUCTIONS = {
         label="no-idempotence",
         wire=True,
         shows=frozenset([DUPLICATE]),
+    ),
+    "fenced-offsets": Reproduction(
+        title="A commit of offsets comes when its producer is fenced: a group has offsets that were aborted.",
+        bad="Kafka 1.1.1: the coordinator of groups stores it behind the marker, and the next one commits it",
+        good="Kafka 2.4.1 refuses it",
+        versions=("1.1.1", "2.4.1"),
+        play=stored_late,
+        label="fenced-offsets",
+        on_zookeeper=True,
     ),
     "kafka-14402": Reproduction(
         title="A record arrives after the end of its transaction: readers wait there for ever.",

@@ -157,6 +157,11 @@ def a_group_of_kip_848_refuses_offsets_that_name_no_member(tmp_path: Path) -> No
     assert not of_its_bad_version("kafka-18060", tmp_path).in_logs
 
 
+def a_coordinator_of_groups_stores_offsets_of_a_fenced_producer(tmp_path: Path) -> None:
+    found = of_its_bad_version("fenced-offsets", tmp_path).in_logs
+    assert {one.check for one in found} == {"producer-epoch-rises", "decisions-agree"}
+
+
 def a_follower_that_cuts_back_to_its_high_watermark_differs_from_its_leader(tmp_path: Path) -> None:
     runs = attempts.attempts(
         REPRODUCTIONS["truncation-divergence"], "0.10.2.2", runs=3, good=False, folder=tmp_path, say=print
@@ -212,6 +217,7 @@ OWN = (
     an_abort_raises_the_epoch_twice,
     a_late_permission_to_write_ends_the_producer,
     a_group_of_kip_848_refuses_offsets_that_name_no_member,
+    a_coordinator_of_groups_stores_offsets_of_a_fenced_producer,
 )
 
 
