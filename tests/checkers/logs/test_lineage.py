@@ -8,7 +8,7 @@ import pytest
 
 from checkers.engine.findings import Found
 from checkers.logs.elections import elections
-from checkers.logs.lineage import CHECKS
+from checkers.logs.lineage import CHECKS, IN_SYNC
 from core.op import TopicPartition
 from history.events import ClockJumped, JournalsListed
 from history.evidence import Evidence
@@ -90,7 +90,7 @@ def test_clean_logs_are_silent_and_exercise_every_rule(tmp_path: Path) -> None:
     found = of_all(CHECKS, Evidence(tables(clean())), sent(tmp_path, 0, 4, 8))
     assert not found.in_logs
     assert not found.doubts
-    assert all(found.asked[rule] for rule in CHECKS)
+    assert {rule for rule in CHECKS if not found.asked[rule]} == {IN_SYNC}, "the topic has no minimum here"
 
 
 def test_an_epoch_that_no_leader_was_given() -> None:

@@ -124,6 +124,10 @@ def test_what_is_not_kafkas_protocol_closes_its_connection_only(
 def test_an_end_from_outside_is_seen_once_and_no_new_start_hides_it(cluster: ModelCluster) -> None:
     assert not run_blocking(cluster.ended())
     victim = cluster.nodes[1]
+    run_blocking(cluster.kill([victim]))  # what its log says last is how it starts
+    run_blocking(cluster.revive([victim]))
+    until(lambda: victim in run_blocking(cluster.roles()).answering, "that it listens for clients")
+    assert not run_blocking(cluster.ended())
     pid = cluster.pids[1]
     os.kill(pid, signal.SIGKILL)
     until(lambda: pid not in cluster.pids, "its end")
