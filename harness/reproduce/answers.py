@@ -13,14 +13,16 @@ from kio.schema.consumer_group_heartbeat.v0.response import ConsumerGroupHeartbe
 from kio.schema.errors import ErrorCode
 from kio.schema.txn_offset_commit.v2.response import TxnOffsetCommitResponse
 
+from core.op import TopicPartition
 from core.runtime import run_blocking
 from core.wire import Action, WireRule
 from harness.processes.waiting import NotYet, until
 from harness.protocol.topics import in_topics
 from harness.reproduce.cluster import PAUSE_S, STEP_S, NotReached
 from harness.reproduce.coordinators import NO_MARKER, meanwhile
+from harness.reproduce.group_offsets import committed
 from harness.reproduce.late_requests import seen
-from harness.reproduce.producer import RequestRefused
+from harness.reproduce.producer import RequestRefused, WireProducer
 from harness.reproduce.stage import FiveBrokers
 
 BRIEF: Final = timedelta(seconds=2)
@@ -50,6 +52,29 @@ def _answer(ask: Callable[[], None]) -> str:
     except RequestRefused as error:
         return error.answer
     return "NONE"
+
+
+def _add_offsets(producer: WireProducer, group: str) -> None:
+    """The group's offsets belong to the open transaction. Raises: RequestRefused."""
+
+    def add() -> tuple[int, ErrorCode]:
+        node = producer.coordinator()
+        answer = producer.call(node, AddOffsetsToTxnResponse, **producer.identity, group_id=group)
+        return node, answer.error_code
+
+    producer.until_done("AddOffsetsToTxn", add)
+
+
+def _commit_offset(producer: WireProducer, coordinator: int, group: str, tp: TopicPartition) -> None:
+    """Offset 0 of a partition, by the open transaction, of no member. Raises: RequestRefused."""
+    part = {"partition_index": tp.partition, "committed_offset": 0, "committed_metadata": ""}
+    offsets = {"group_id": group, "topics": in_topics([(tp, part)])}
+
+    def commit() -> tuple[int, ErrorCode]:
+        answer = producer.call(coordinator, TxnOffsetCommitResponse, **producer.identity, **offsets)
+        return coordinator, answer.topics[0].partitions[0].error_code
+
+    producer.until_done("TxnOffsetCommit", commit)
 
 
 def opened_again(stage: FiveBrokers, name: str, good: bool) -> PerformedRequest:
@@ -148,26 +173,9 @@ def no_member(stage: FiveBrokers, name: str, good: bool) -> PerformedRequest:
         if answer.error_code != ErrorCode.none:
             raise NotYet(f"ConsumerGroupHeartbeat: {answer.error_code.name.upper()}")
 
-    def add() -> tuple[int, ErrorCode]:
-        node = producer.coordinator()
-        return node, producer.call(
-            node, AddOffsetsToTxnResponse, **producer.identity, group_id=group
-        ).error_code
-
-    def commit() -> tuple[int, ErrorCode]:
-        part = {"partition_index": tp.partition, "committed_offset": 0, "committed_metadata": ""}
-        answer = producer.call(
-            coordinator,
-            TxnOffsetCommitResponse,
-            **producer.identity,
-            group_id=group,
-            topics=in_topics([(tp, part)]),
-        )
-        return coordinator, answer.topics[0].partitions[0].error_code
-
     until(STEP_S, PAUSE_S, join)
-    producer.until_done("AddOffsetsToTxn", add)
-    answer = _answer(lambda: producer.until_done("TxnOffsetCommit", commit))
+    _add_offsets(producer, group)
+    answer = _answer(lambda: _commit_offset(producer, coordinator, group, tp))
     producer.end(commit=True)
     return PerformedRequest(
         transactional_id=producer.transactional_id,
@@ -175,4 +183,32 @@ def no_member(stage: FiveBrokers, name: str, good: bool) -> PerformedRequest:
         answer=answer,
         wrong="UNKNOWN_MEMBER_ID",
         right="NONE",
+    )
+
+
+def refused_and_dropped(stage: FiveBrokers, name: str, good: bool) -> PerformedRequest:
+    """A transaction has committed an offset of a group; the instance that it fenced commits one of the same
+    partition, and is refused. The transaction commits. Both sides are the same schedule."""
+    (tp,) = stage.create(name, [(stage.d, stage.e, stage.c)])
+    offsets, _, (group, *_) = stage.groups(name)
+    coordinator = stage.leader(offsets, stage.d)
+    fenced, producer = (stage.producer(name, stage.d) for _ in range(2))
+    fenced.init()
+    producer.init()
+    _add_offsets(producer, group)
+    _commit_offset(producer, coordinator, group, tp)
+    stage.say(f"the fenced instance: {_answer(lambda: _commit_offset(fenced, coordinator, group, tp))}")
+    producer.end(commit=True)
+
+    def completed() -> None:
+        if not (state := producer.described(stage.a)).startswith("CompleteCommit"):
+            raise NotYet(f"the transaction is not complete: {state}")
+
+    until(STEP_S, PAUSE_S, completed)
+    return PerformedRequest(
+        transactional_id=producer.transactional_id,
+        asked="OffsetFetch after the commit",
+        answer=f"offset {committed(stage.cluster.admin, coordinator, group, tp)}",
+        wrong="offset -1",
+        right="offset 0",
     )

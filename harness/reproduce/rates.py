@@ -97,6 +97,16 @@ take that. A group of KIP-848 with members looks for one without a name, and ans
 clients from before KIP-447 can commit no offsets of it in a transaction. No record is lost.
 
 No finding gets this label: runs have such groups from 4.0 on, and their clients name their members.""",
+    "pending-offsets-dropped": """\
+*A refused commit of offsets drops those of the open transaction.*
+[The report](findings/pending-offsets-dropped.md); brokers from 0.11 to 3.9.
+
+A fenced instance commits an offset of a partition whose offset the new instance's transaction has committed.
+The log refuses it, and the coordinator of groups forgets the other one. The transaction commits, and the
+group has no offset, until a coordinator loads the log.
+
+No finding gets this label: no ordinary client was seen to meet it. Random requests of `inquest model
+contract` on 3.9.1 do.""",
     "KAFKA-20357": """\
 *A producer is fenced, and there is no other instance.*
 [KAFKA-20357](https://issues.apache.org/jira/browse/KAFKA-20357); brokers up to 4.4.0.

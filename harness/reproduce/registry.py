@@ -22,6 +22,7 @@ from harness.reproduce.answers import (
     late_permission,
     no_member,
     opened_again,
+    refused_and_dropped,
 )
 from harness.reproduce.coordinators import (
     PerformedCommit,
@@ -398,6 +399,14 @@ REPRODUCTIONS = {
         play=waits,
         label="offline-directory",
         log_dirs=2,
+    ),
+    "pending-offsets-dropped": Reproduction(
+        title="A fenced instance's offset is refused: the group loses that of the transaction that commits.",
+        bad="Kafka 3.9.1: the coordinator of groups forgets the offset that the transaction has committed",
+        good="Kafka 4.0.2 keeps what its log has",
+        versions=("3.9.1", "4.0.2"),
+        play=refused_and_dropped,
+        label="pending-offsets-dropped",
     ),
     "removed-replica": Reproduction(
         title="A partition has one replica for a time, then two; its leader is shut down: all is lost.",

@@ -157,6 +157,10 @@ def a_group_of_kip_848_refuses_offsets_that_name_no_member(tmp_path: Path) -> No
     assert not of_its_bad_version("kafka-18060", tmp_path).in_logs
 
 
+def a_refused_commit_of_offsets_drops_those_of_the_transaction(tmp_path: Path) -> None:
+    assert not of_its_bad_version("pending-offsets-dropped", tmp_path).in_logs
+
+
 def a_coordinator_of_groups_stores_offsets_of_a_fenced_producer(tmp_path: Path) -> None:
     found = of_its_bad_version("fenced-offsets", tmp_path).in_logs
     assert {one.check for one in found} == {"producer-epoch-rises", "decisions-agree"}
@@ -218,6 +222,7 @@ OWN = (
     a_late_permission_to_write_ends_the_producer,
     a_group_of_kip_848_refuses_offsets_that_name_no_member,
     a_coordinator_of_groups_stores_offsets_of_a_fenced_producer,
+    a_refused_commit_of_offsets_drops_those_of_the_transaction,
 )
 
 
