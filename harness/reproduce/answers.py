@@ -3,14 +3,19 @@
 Requests are made by hand: librdkafka speaks transaction version 1, and asks once more when it likes.
 """
 
+import time
 from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Final
 
 from kio.schema.add_offsets_to_txn.v3.response import AddOffsetsToTxnResponse
 from kio.schema.consumer_group_heartbeat.v0.response import ConsumerGroupHeartbeatResponse
 from kio.schema.errors import ErrorCode
+from kio.schema.produce.v11.response import ProduceResponse as NewerProduce
 from kio.schema.txn_offset_commit.v2.response import TxnOffsetCommitResponse
 
 from core.op import TopicPartition
@@ -29,6 +34,8 @@ BRIEF: Final = timedelta(seconds=2)
 """Of a transaction whose time is to be up."""
 SCAN: Final = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"}
 """A setting of brokers: how often a coordinator looks for such transactions (Kafka: each 10 s)."""
+GATHERED_S: Final = 0.5
+"""A leader has taken a question by then; nothing outside of it shows that."""
 NEW_GROUPS: Final = {"group.coordinator.rebalance.protocols": "classic,consumer"}
 """A setting of brokers of 3.9: they have the groups of KIP-848, too."""
 
@@ -211,4 +218,44 @@ def refused_and_dropped(stage: FiveBrokers, name: str, good: bool) -> PerformedR
         answer=f"offset {committed(stage.cluster.admin, coordinator, group, tp)}",
         wrong="offset -1",
         right="offset 0",
+    )
+
+
+def gathered(stage: FiveBrokers, name: str, good: bool) -> PerformedRequest:
+    """A leader asks the coordinator about one transaction, and waits. Meanwhile an old client (Produce 9) and
+    a newer one (Produce 11) write of transactions that lack the partition: the leader gathers both questions.
+    On the good side the newer client writes first."""
+    (tp,) = stage.create(name, [(stage.d, stage.e, stage.c)])
+    asked, old, newer = (stage.producer(f"{name}-{who}", stage.d) for who in ("asked", "old", "newer"))
+    for one in (asked, old, newer):
+        one.init()
+    late = stage.cluster.wire.number()
+    rule = WireRule(
+        number=late,
+        api="add_partitions_to_txn",
+        action=Action.HOLD,
+        transactional_id=asked.transactional_id,
+        between=True,
+    )
+    run_blocking(stage.cluster.rule([rule]))
+    with ExitStack() as writing:
+
+        def write(producer: WireProducer) -> Future[str]:
+            batch, response = producer.batch(tp, "zero"), NewerProduce if producer is newer else None
+            once = partial(producer.send_once, tp, "zero", stage.d, batch, response)
+            return writing.enter_context(meanwhile(stage, f"Produce of {producer.transactional_id}", once))
+
+        write(asked)
+        seen(stage, late, "caught")
+        answers = {}
+        for one in (newer, old) if good else (old, newer):
+            answers[one] = write(one)
+            time.sleep(GATHERED_S)
+        run_blocking(stage.cluster.lift([late]))
+    return PerformedRequest(
+        transactional_id=newer.transactional_id,
+        asked="Produce 11 of a transaction that lacks the partition",
+        answer=answers[newer].result().rpartition(": ")[2],
+        wrong="INVALID_TXN_STATE",
+        right="TRANSACTION_ABORTABLE",
     )

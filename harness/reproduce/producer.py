@@ -136,10 +136,13 @@ class WireProducer:
         """Write the batch of a record, until that succeeds. Raises: RequestRefused."""
         self.until_done(f"Produce({tp.partition}, {value})", lambda: self.send_once(tp, value, leader, batch))
 
-    def send_once(self, tp: TopicPartition, value: str, leader: int, batch: bytes) -> tuple[int, ErrorCode]:
-        """Produce: who was asked, and its answer. Raises: AdminError."""
+    def send_once(
+        self, tp: TopicPartition, value: str, leader: int, batch: bytes, response: Any = None
+    ) -> tuple[int, ErrorCode]:
+        """Produce: who was asked, and its answer. response: kio's, of another version of the request than the
+        producer's. Raises: AdminError."""
         part = {"index": tp.partition, "records": batch}
-        response: Any = ProduceResponse if self._version < 2 else ProducedAndAdded
+        response = response or (ProduceResponse if self._version < 2 else ProducedAndAdded)
         answer = self.call(
             leader,
             response,

@@ -97,6 +97,16 @@ take that. A group of KIP-848 with members looks for one without a name, and ans
 clients from before KIP-447 can commit no offsets of it in a transaction. No record is lost.
 
 No finding gets this label: runs have such groups from 4.0 on, and their clients name their members.""",
+    "mixed-clients": """\
+*An old client beside a newer one: the newer one gets the old one's error.*
+[The report](findings/mixed-client-versions.md); brokers from 3.8 on.
+
+A leader asks the transaction coordinator about several transactions at once, and answers all clients by the
+rule of the first one. A newer client whose transaction could be aborted gets INVALID_TXN_STATE, where
+TRANSACTION_ABORTABLE is right. By the source that is fatal for a Java producer that commits offsets, if it
+speaks transaction version 1. No record is lost.
+
+No finding gets this label, and no check of a run looks at the errors of what was refused.""",
     "pending-offsets-dropped": """\
 *A refused commit of offsets drops those of the open transaction.*
 [The report](findings/pending-offsets-dropped.md); brokers from 0.11 to 3.9.

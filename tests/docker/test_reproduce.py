@@ -157,6 +157,13 @@ def a_group_of_kip_848_refuses_offsets_that_name_no_member(tmp_path: Path) -> No
     assert not of_its_bad_version("kafka-18060", tmp_path).in_logs
 
 
+def a_newer_client_gets_the_error_of_an_old_one_that_wrote_before_it(tmp_path: Path) -> None:
+    stage = FiveBrokers(KAFKA_VERSION, tmp_path, print, wire=True, between=True)
+    one = REPRODUCTIONS["mixed-clients"]
+    bad, good = attempts.on_one_cluster(stage, [(one, "bad", False), (one, "good", True)], tmp_path)
+    assert (bad.shows, good.shows) == (Shows.SHOWN, Shows.CLEAN), f"{bad.text}; {good.text}"
+
+
 def a_refused_commit_of_offsets_drops_those_of_the_transaction(tmp_path: Path) -> None:
     assert not of_its_bad_version("pending-offsets-dropped", tmp_path).in_logs
 
@@ -223,6 +230,7 @@ OWN = (
     a_group_of_kip_848_refuses_offsets_that_name_no_member,
     a_coordinator_of_groups_stores_offsets_of_a_fenced_producer,
     a_refused_commit_of_offsets_drops_those_of_the_transaction,
+    a_newer_client_gets_the_error_of_an_old_one_that_wrote_before_it,
 )
 
 
