@@ -21,6 +21,7 @@ from kio.schema.txn_offset_commit.v2.response import TxnOffsetCommitResponse
 from core.op import TopicPartition
 from core.runtime import run_blocking
 from core.wire import Action, WireRule
+from harness.brokers.admin.connection import AdminError
 from harness.processes.waiting import NotYet, until
 from harness.protocol.topics import in_topics
 from harness.reproduce.cluster import PAUSE_S, STEP_S, NotReached
@@ -59,6 +60,21 @@ def _answer(ask: Callable[[], None]) -> str:
     except RequestRefused as error:
         return error.answer
     return "NONE"
+
+
+def _led_by(stage: FiveBrokers, tp: TopicPartition) -> int:
+    """The leader of a partition that was created just now. Raises: NotYet."""
+
+    def known() -> int:
+        try:
+            leader = stage.leader(tp, stage.d)
+        except (AdminError, KeyError):
+            leader = -1
+        if leader < 0:
+            raise NotYet(f"broker {stage.d} knows no leader of {tp}")
+        return leader
+
+    return until(STEP_S, PAUSE_S, known)
 
 
 def _add_offsets(producer: WireProducer, group: str) -> None:
@@ -162,7 +178,7 @@ def no_member(stage: FiveBrokers, name: str, good: bool) -> PerformedRequest:
     its versions 0 to 2 cannot. Both sides are the same schedule."""
     (tp,) = stage.create(name, [(stage.d, stage.e, stage.c)])
     offsets, _, (group, *_) = stage.groups(name)
-    coordinator = stage.leader(offsets, stage.d)
+    coordinator = _led_by(stage, offsets)
     producer = stage.producer(name, stage.d)
     producer.init()
 
@@ -198,7 +214,7 @@ def refused_and_dropped(stage: FiveBrokers, name: str, good: bool) -> PerformedR
     partition, and is refused. The transaction commits. Both sides are the same schedule."""
     (tp,) = stage.create(name, [(stage.d, stage.e, stage.c)])
     offsets, _, (group, *_) = stage.groups(name)
-    coordinator = stage.leader(offsets, stage.d)
+    coordinator = _led_by(stage, offsets)
     fenced, producer = (stage.producer(name, stage.d) for _ in range(2))
     fenced.init()
     producer.init()
