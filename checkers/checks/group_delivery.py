@@ -343,9 +343,8 @@ def _join(run: WholeRun, tally: Tally) -> None:
     if run.known.on_record.commits:
         for owned in _two_owners(run):
             begun = run.known.begun(owned.key[1])
-            tally.add(
-                DOUBLE, [owned], run.known.windows.ever(GROUP_TOPIC, since=begun)
-            )  # no data tell who owns
+            excuse = run.known.windows.ever(GROUP_TOPIC, since=begun)  # no data tell who owns
+            tally.add(DOUBLE, [owned], excuse)
         doubt_silent(NAME, run, tally)
     tally.doubt(
         NAME,

@@ -3,11 +3,10 @@
 from collections.abc import Iterator
 from typing import Final
 
-import pyarrow.compute as pc
-
 from checkers.engine.findings import LogFinding
 from checkers.known_bugs.bug import KnownBug
 from checkers.known_bugs.labelled_run import LabelledRun
+from checkers.known_bugs.log_findings import rows_of_producer
 from checkers.logs.classes import TORN_DECISION, VIOLATION
 from checkers.logs.decisions import AGREE
 from core.internal_topics import GROUP_TOPIC
@@ -22,13 +21,10 @@ CHECKED: Final = (2, 4, 1)
 def _late_offsets(run: LabelledRun, finding: LogFinding) -> Iterator[tuple[int, int, int]]:
     """Of the producer and the partition of a finding: offsets that stand behind a marker with a higher epoch
     than theirs, with their epoch, and when the coordinator stamped them (ms)."""
-    log = run.survivor(finding.log)
-    if finding.log.topic != GROUP_TOPIC or log is None:
+    if finding.log.topic != GROUP_TOPIC:
         return
-    copy = (pc.field("take") == log.take) & (pc.field("node") == log.node)
-    own = copy & (pc.field("producer_id") == finding.producer_id)
-    markers = run.evidence.of("control", finding.log).filter(own).to_pylist()
-    for row in run.evidence.of("offset_log", finding.log).filter(own).to_pylist():
+    markers = rows_of_producer(run, "control", finding.log, finding.producer_id)
+    for row in rows_of_producer(run, "offset_log", finding.log, finding.producer_id):
         epoch, offset = row["producer_epoch"], row["offset"]
         if any(one["offset"] < offset and one["producer_epoch"] > epoch for one in markers):
             yield offset, epoch, row["timestamp"]

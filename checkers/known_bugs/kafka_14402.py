@@ -5,15 +5,13 @@ from math import inf
 from operator import itemgetter
 from typing import Final
 
-import pyarrow.compute as pc
-
 from checkers.checks.stability import HANGING, STUCK, HangingTransaction, StuckLso
 from checkers.engine.findings import OK, LogFinding
 from checkers.known_bugs.broker_versions import Version
 from checkers.known_bugs.bug import KnownBug
 from checkers.known_bugs.labelled_run import LabelledRun
 from checkers.known_bugs.late_requests import COMMITTING, late_requests
-from checkers.known_bugs.log_findings import between, transactional_ids
+from checkers.known_bugs.log_findings import between, rows_of_producer, transactional_ids
 from checkers.known_bugs.transaction_fates import Suspicion, coordinators_answered, first_open, unclaimed
 from checkers.log_settings import is_true
 from checkers.logs.classes import HANGING as HANGING_PARTITION
@@ -103,12 +101,10 @@ def came_after_marker(run: LabelledRun, tp: TopicPartition, offset: int, produce
 
 def _markers_before(run: LabelledRun, tp: TopicPartition, offset: int, producer_id: int) -> list[TableRow]:
     """The markers before a record of a producer; none where another one follows."""
-    batch, log = run.batch(tp, offset), run.survivor(tp)
-    if batch is None or log is None or batch["producer_id"] != producer_id:
+    batch = run.batch(tp, offset)
+    if batch is None or batch["producer_id"] != producer_id:
         return []
-    rows = run.evidence.of("control", tp)
-    own = (pc.field("take") == log.take) & (pc.field("node") == log.node)
-    markers = rows.filter(own & (pc.field("producer_id") == producer_id)).to_pylist()
+    markers = rows_of_producer(run, "control", tp, producer_id)
     if any(row["offset"] > offset for row in markers):
         return []
     return sorted(markers, key=itemgetter("offset"))
@@ -137,12 +133,7 @@ def _offset_came_late(run: LabelledRun, finding: LogFinding) -> bool:
 
 def _asked_again(run: LabelledRun, finding: LogFinding, markers: Sequence[TableRow]) -> bool:
     """What the producer committed behind its last marker, it had committed in the transaction of that one."""
-    log = run.survivor(finding.log)
-    if log is None:
-        return False
-    rows = run.evidence.of("offset_log", finding.log)
-    own = (pc.field("take") == log.take) & (pc.field("node") == log.node)
-    stored = rows.filter(own & (pc.field("producer_id") == finding.producer_id)).to_pylist()
+    stored = rows_of_producer(run, "offset_log", finding.log, finding.producer_id)
     since, until = [-1, *(marker["offset"] for marker in markers)][-2:]
     what = itemgetter("producer_epoch", "group", "committed_topic", "committed_partition", "committed")
     before = {what(row) for row in stored if since < row["offset"] < until}

@@ -7,6 +7,7 @@ import pyarrow.compute as pc
 from checkers.engine.findings import LogFinding
 from checkers.known_bugs.labelled_run import SLACK_MS, LabelledRun
 from checkers.logs.transactions import NEVER, Transaction, transaction_logs
+from core.op import TopicPartition
 from history.reader import OpRecord
 from history.tables import TableRow
 
@@ -41,6 +42,17 @@ def marker_at(run: LabelledRun, finding: LogFinding) -> TableRow | None:
     place = (pc.field("take") == log.take) & (pc.field("node") == log.node)
     found = rows.filter(place & (pc.field("offset") == finding.offset)).to_pylist()
     return found[0] if found else None
+
+
+def rows_of_producer(run: LabelledRun, table: str, tp: TopicPartition, producer_id: int) -> list[TableRow]:
+    """Rows of a producer in the log that a clean leader has at the end; none where no node had it."""
+    log = run.survivor(tp)
+    if log is None:
+        return []
+    place = (pc.field("take") == log.take) & (pc.field("node") == log.node)
+    rows = run.evidence.of(table, tp).filter(place & (pc.field("producer_id") == producer_id))
+    found: list[TableRow] = rows.to_pylist()
+    return found
 
 
 def between(run: LabelledRun, since_ns: int, ms: int, until_ns: int) -> bool:

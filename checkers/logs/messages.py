@@ -362,7 +362,8 @@ class _Messages:
             for node in followers:
                 fits &= self._has(tp, node, ns, last)
             explained |= fits
-            alone |= fits if not followers else False
+            if not followers:
+                alone |= fits
         self.result.asked[REPLICATED] += int(np.count_nonzero(~alone)) if led else 0
         for at in np.flatnonzero(~explained).tolist() if led else ():
             row = some[at][2]

@@ -6,11 +6,11 @@ behind its end. Times are those of ZooKeeper's leader, and zxids count its chang
 """
 
 import json
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+import pyarrow.compute as pc
 from msgspec.structs import replace
 
 from checkers.engine.check import Tally
@@ -144,23 +144,20 @@ class ZooKeeperLog:
 
 def zookeeper_log(evidence: Evidence) -> ZooKeeperLog | None:
     """None: there is none that is whole."""
-    logs: dict[tuple[int, int], list[TableRow]] = defaultdict(list)
-    for row in evidence.table("znodes").to_pylist():
-        logs[row["take"], -row["node"]].append(row)
-    whole = [key for key, rows in logs.items() if any(_is_first(row) for row in rows)]
+    every = evidence.table("znodes")
+    first = pc.and_(pc.equal(every["path"], ROOT), pc.equal(every["op"], "create"))
+    of_logs = every.select(["take", "node", "zxid"]).append_column("first", first).group_by(["take", "node"])
+    logs = of_logs.aggregate([("zxid", "min"), ("zxid", "max"), ("first", "any")]).to_pylist()
+    whole = [log for log in logs if log["first_any"]]
     if not whole:
         return None
-    best = max(whole, key=lambda key: (logs[key][-1]["zxid"], *key))
-    end = logs[best][-1]["zxid"]
-    if any(rows[0]["zxid"] > end for rows in logs.values()):
+    best = max(whole, key=lambda log: (log["zxid_max"], log["take"], -log["node"]))
+    if any(log["zxid_min"] > best["zxid_max"] for log in logs):
         return None
-    found = _Replay().read(logs[best])
-    found.nodes = frozenset(-node for _, node in logs)
+    mine = pc.and_(pc.equal(every["take"], best["take"]), pc.equal(every["node"], best["node"]))
+    found = _Replay().read(every.filter(mine).to_pylist())
+    found.nodes = frozenset(log["node"] for log in logs)
     return found
-
-
-def _is_first(row: TableRow) -> bool:
-    return bool(row["path"] == ROOT and row["op"] == "create")
 
 
 def whole_log(

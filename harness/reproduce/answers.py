@@ -21,7 +21,6 @@ from kio.schema.txn_offset_commit.v2.response import TxnOffsetCommitResponse
 from core.op import TopicPartition
 from core.runtime import run_blocking
 from core.wire import Action, WireRule
-from harness.brokers.admin.connection import AdminError
 from harness.processes.waiting import NotYet, until
 from harness.protocol.topics import in_topics
 from harness.reproduce.cluster import PAUSE_S, STEP_S, NotReached
@@ -62,19 +61,14 @@ def _answer(ask: Callable[[], None]) -> str:
     return "NONE"
 
 
-def _led_by(stage: FiveBrokers, tp: TopicPartition) -> int:
-    """The leader of a partition that was created just now. Raises: NotYet."""
-
-    def known() -> int:
-        try:
-            leader = stage.leader(tp, stage.d)
-        except (AdminError, KeyError):
-            leader = -1
-        if leader < 0:
-            raise NotYet(f"broker {stage.d} knows no leader of {tp}")
-        return leader
-
-    return until(STEP_S, PAUSE_S, known)
+def _between(stage: FiveBrokers, producer: WireProducer, action: Action) -> int:
+    """What happens to the next question about a producer between brokers; the number of the rule."""
+    number, asked = stage.cluster.wire.number(), producer.transactional_id
+    rule = WireRule(
+        number=number, api="add_partitions_to_txn", action=action, transactional_id=asked, between=True
+    )
+    run_blocking(stage.cluster.rule([rule]))
+    return number
 
 
 def _add_offsets(producer: WireProducer, group: str) -> None:
@@ -147,15 +141,7 @@ def late_permission(stage: FiveBrokers, name: str, good: bool) -> PerformedReque
     producer.timeout = BRIEF
     producer.init()
     producer.until_done("AddPartitionsToTxn(0)", lambda: producer.add_once(tp))
-    late = stage.cluster.wire.number()
-    rule = WireRule(
-        number=late,
-        api="add_partitions_to_txn",
-        action=Action.DELAY_RESPONSE,
-        transactional_id=producer.transactional_id,
-        between=True,
-    )
-    run_blocking(stage.cluster.rule([rule]))
+    late = _between(stage, producer, Action.DELAY_RESPONSE)
     batch = producer.batch(tp, "zero")
     with meanwhile(stage, "Produce(0, zero)", lambda: producer.send_once(tp, "zero", stage.d, batch)) as sent:
         seen(stage, late, "answered")
@@ -178,7 +164,7 @@ def no_member(stage: FiveBrokers, name: str, good: bool) -> PerformedRequest:
     its versions 0 to 2 cannot. Both sides are the same schedule."""
     (tp,) = stage.create(name, [(stage.d, stage.e, stage.c)])
     offsets, _, (group, *_) = stage.groups(name)
-    coordinator = _led_by(stage, offsets)
+    coordinator = stage.leader(offsets, stage.d)
     producer = stage.producer(name, stage.d)
     producer.init()
 
@@ -214,7 +200,7 @@ def refused_and_dropped(stage: FiveBrokers, name: str, good: bool) -> PerformedR
     partition, and is refused. The transaction commits. Both sides are the same schedule."""
     (tp,) = stage.create(name, [(stage.d, stage.e, stage.c)])
     offsets, _, (group, *_) = stage.groups(name)
-    coordinator = _led_by(stage, offsets)
+    coordinator = stage.leader(offsets, stage.d)
     fenced, producer = (stage.producer(name, stage.d) for _ in range(2))
     fenced.init()
     producer.init()
@@ -245,15 +231,7 @@ def gathered(stage: FiveBrokers, name: str, good: bool) -> PerformedRequest:
     asked, old, newer = (stage.producer(f"{name}-{who}", stage.d) for who in ("asked", "old", "newer"))
     for one in (asked, old, newer):
         one.init()
-    late = stage.cluster.wire.number()
-    rule = WireRule(
-        number=late,
-        api="add_partitions_to_txn",
-        action=Action.HOLD,
-        transactional_id=asked.transactional_id,
-        between=True,
-    )
-    run_blocking(stage.cluster.rule([rule]))
+    late = _between(stage, asked, Action.HOLD)
     with ExitStack() as writing:
 
         def write(producer: WireProducer) -> Future[str]:

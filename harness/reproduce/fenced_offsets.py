@@ -2,6 +2,8 @@
 
 from typing import Final
 
+from confluent_kafka import OFFSET_INVALID
+
 from core.wire import Action, WireRule
 from harness.reproduce.answers import PerformedRequest
 from harness.reproduce.cluster import NotReached
@@ -45,8 +47,8 @@ def stored_late(stage: ThreeBrokers, name: str, good: bool) -> PerformedRequest:
     second.end(commit=True)
     return PerformedRequest(
         transactional_id=name,
-        asked="OffsetFetch after the abort of offset 3 and the next transaction of the producer",
+        asked=f"OffsetFetch after the abort of offset {ABORTED} and the next transaction of the producer",
         answer=str(stage.committed_offset(name, p0)),
         wrong=str(ABORTED),
-        right="-1001",
+        right=str(OFFSET_INVALID),
     )

@@ -393,7 +393,7 @@ REPRODUCTIONS = {
         shows=frozenset([DUPLICATE]),
     ),
     "mixed-clients": Reproduction(
-        title="An old client writes beside a newer one, which gets the old one's error: it is fatal there.",
+        title="An old client writes beside a newer one, which gets the old one's error.",
         bad="the old client writes first, while the leader's question about another transaction is under way",
         good="the newer client writes first",
         versions=("4.4.0", "4.4.0"),

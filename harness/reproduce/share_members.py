@@ -83,13 +83,13 @@ class ShareMember:
 
     def given(self) -> dict[int, int]:
         """What it is given once there is something. Raises: NotYet, AdminError."""
+        return until(STEP_S, 0, self.some)
 
-        def some() -> dict[int, int]:
-            if not (records := self.fetch()):
-                raise NotYet(f"the share group gives nothing of {self.tp}")
-            return records
-
-        return until(STEP_S, 0, some)
+    def some(self) -> dict[int, int]:
+        """What it is given now. Raises: NotYet, where that is nothing; AdminError."""
+        if not (records := self.fetch()):
+            raise NotYet(f"the share group gives nothing of {self.tp}")
+        return records
 
     def accept(self, offsets: Sequence[int]) -> None:
         """Raises: AdminError."""
@@ -159,13 +159,10 @@ def unread_id(stage: FiveBrokers, name: str, good: bool) -> PerformedWait:
 
         def given() -> dict[int, int]:
             try:
-                records = one.fetch()
+                return one.some()
             except AdminError as error:
                 one.epoch = 0  # there is no session to continue
                 raise NotYet(str(error)) from error
-            if not records:
-                raise NotYet(f"the share group gives nothing of {tp}")
-            return records
 
         began = time.monotonic()
         try:

@@ -16,6 +16,7 @@ from core.java_hash import java_hash
 from core.op import TopicPartition
 from core.runtime import run_blocking
 from core.systems import DEPLOYMENTS, deployment_of
+from harness.brokers.admin.connection import AdminError
 from harness.processes.waiting import NotYet, until
 from harness.reproduce.cluster import LOOK_S, PAUSE_S, STEP_S, Say, StagedCluster
 from harness.reproduce.producer import WireProducer
@@ -109,7 +110,8 @@ class FiveBrokers(StagedCluster):
         return WireProducer(self.cluster.admin, asked, mine, self.say, version)
 
     def groups(self, name: str) -> tuple[TopicPartition, tuple[int, ...], list[str]]:
-        """The first partition of `__consumer_offsets`, its replicas, and three groups that belong to it.
+        """The first partition of `__consumer_offsets`, whose leader D knows, its replicas, and three groups
+        that belong to it.
 
         Raises: NotYet.
         """
@@ -125,6 +127,16 @@ class FiveBrokers(StagedCluster):
 
         every = until(STEP_S, PAUSE_S, logs)
         first = min(every)
+
+        def led() -> None:
+            try:
+                leader = self.leader(first, self.d)
+            except (AdminError, KeyError):
+                leader = -1
+            if leader < 0:
+                raise NotYet(f"broker {self.d} knows no leader of {first}")
+
+        until(STEP_S, PAUSE_S, led)
         ids = (f"{name}-{number}" for number in range(1000))
         mine = (one for one in ids if java_hash(one) % len(every) == first.partition)
         return first, tuple(sorted(every[first])), list(islice(mine, 3))
