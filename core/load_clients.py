@@ -22,9 +22,9 @@ class CrashPoint(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientSlot:
-    """One load client, as a nemesis aims at it. fed: it reads partitions of its own choice, and producers
-    write what it is to be given. instance: it is one of an application, and where in its work it is, only its
-    program knows."""
+    """One load client, as a nemesis aims at it. fed: while producers work there is something for it: it reads
+    partitions of its own choice, or is a member of a share group, which gives partitions to each. instance:
+    it is one of an application, and where in its work it is, only its program knows."""
 
     slot: int
     transactional_id: str = ""

@@ -72,7 +72,7 @@ def names_of(config: RunConfig) -> WorkloadNames:
             group=plan.group or "",
             produces=plan.acks is not None,
             fed=plan.acks is None
-            and not plan.group
+            and (not plan.group or plan.share)
             and (plan.isolation is not Isolation.READ_COMMITTED or config.abort_share < 1),
             instance=config.app is not None and plan.group is not None,
         )

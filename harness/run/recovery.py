@@ -33,9 +33,10 @@ def unrecovered(
     """What is still missing after healing ended at `since_ns`, "" = nothing.
 
     Recovered means: all brokers answer and name the same leaders, every partition has one and all of its
-    replicas in sync, every client has completed an op that it invoked since, and a member of every group and
-    every consumer without a group were given records by such an op. Internal topics count as data do: a
-    coordinator's partition that stays without its followers serves, and loses what it says with one node.
+    replicas in sync, every client has completed an op that it invoked since, and a member of every group,
+    every consumer without a group and every member of a share group were given records by such an op.
+    Internal topics count as data do: a coordinator's partition that stays without its followers serves, and
+    loses what it says with one node.
     lagged: those that were so before any fault, in a cluster of others.
     """
     if why := unserved(roles, data, replication_factor, since_ns, lagged):
@@ -108,7 +109,8 @@ def _stuck(working: Mapping[int, ClientProgress], since_ns: int) -> list[int]:
 def idle_readers(
     slots: Sequence[ClientSlot], working: Mapping[int, ClientProgress], since_ns: int
 ) -> list[int]:
-    """Consumers without a group that no op that they invoked since gave a record, while producers work."""
+    """Consumers without a group, and members of share groups, that no op that they invoked since gave a
+    record, while producers work."""
     there = [slot for slot in slots if slot.slot in working]
     if not any(slot.produces for slot in there):
         return []

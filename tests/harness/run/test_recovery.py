@@ -98,12 +98,14 @@ def test_every_consumer_without_a_group_is_given_a_record_since() -> None:
         ({"workload": "transactions", "abort_share": 1.0}, {True, False}),  # at read_uncommitted alone
         ({"workload": "transactions", "abort_share": 1.0, "isolation": "read_uncommitted"}, {True}),
         ({"workload": "groups"}, set()),
+        ({"workload": "share"}, set()),  # but members of a share group
     ],
 )
 def test_consumers_are_fed_where_something_is_committed(settings: dict[str, Any], fed: set[bool]) -> None:
     clients = names_of(RunConfig.model_validate({"seed": 0, **settings})).clients
     assert {one.fed for one in clients if not one.produces and not one.group} == fed
-    assert not any(one.fed for one in clients if one.produces or one.group)
+    assert not any(one.fed for one in clients if one.produces)
+    assert {one.fed for one in clients if one.group} <= {settings["workload"] == "share"}
 
 
 def test_a_run_is_warm_once_every_client_and_group_has_worked() -> None:
@@ -174,6 +176,26 @@ def test_a_client_stands_still_while_one_like_it_works(
     working = dict.fromkeys(range(5), AT_WORK) | still
     assert stalled(TWINS, working, since_ns=5) == found
     assert bool(unrecovered(WELL, (DATA, FRESH), 2, TWINS, working, since_ns=5)) == bool(still)
+
+
+@pytest.mark.parametrize(
+    ("still", "found"),
+    [
+        ({1: HUNGRY}, (1,)),  # KAFKA-19846
+        ({1: HUNGRY, 2: STILL}, (1, 2)),
+        ({1: HUNGRY, 2: HUNGRY, 3: HUNGRY}, ()),  # the group as a whole is given nothing
+        ({0: STILL, 1: HUNGRY}, ()),  # nothing feeds it
+        ({}, ()),
+    ],
+)
+def test_a_member_of_a_share_group_is_given_nothing_while_another_one_works(
+    still: dict[int, ClientProgress], found: tuple[int, ...]
+) -> None:
+    members = (ClientSlot(slot=n, group="s", fed=True) for n in (1, 2, 3))
+    slots = (ClientSlot(slot=0, produces=True), *members)
+    working = dict.fromkeys(range(4), AT_WORK) | still
+    assert stalled(slots, working, since_ns=5) == found
+    assert bool(unrecovered(WELL, (DATA, FRESH), 2, slots, working, since_ns=5)) == bool(still)
 
 
 def test_what_the_cluster_lacks_is_told_apart_from_what_its_clients_do() -> None:
