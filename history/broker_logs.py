@@ -57,6 +57,10 @@ REFUSED: Final = re.compile(
     r"\S+UnsupportedVersionException: Received request for api with key 27 \(WriteTxnMarkers\)"
     r" and unsupported version \d+"
 )
+UNREAD_MEMBER: Final = re.compile(
+    r"^(?P<wall>\S+) .*Unexpected error handling request RequestHeader\(apiKey=SHARE_FETCH,.*?"
+    r" -- ShareFetchRequestData\(groupId='(?P<group>.*?)', memberId='(?P<member>[^']*[+/][^']*)',"
+)
 STAMPED: Final = re.compile(r"(?P<wall>\d{4}-\d\d-\d\dT\S+Z) ERROR ")
 
 
@@ -364,6 +368,23 @@ def isr_refused_lines(run: Run) -> list[IsrRefusedLine]:
         for _, lines in _lines(run)
         for line in lines
         if "bad ZK version" in line and (match := BAD_VERSION.match(line))
+    ]
+
+
+class UnreadMemberLine(NamedTuple):
+    """A broker could not answer a ShareFetch of a member whose id has a plus or a slash."""
+
+    wall: datetime
+    group: str
+
+
+def unread_member_lines(run: Run) -> list[UnreadMemberLine]:
+    """What the logs of brokers of 4.1 say of it. Raises: HistoryError."""
+    return [
+        UnreadMemberLine(datetime.fromisoformat(match["wall"]), match["group"])
+        for _, lines in _lines(run)
+        for line in lines
+        if "apiKey=SHARE_FETCH" in line and (match := UNREAD_MEMBER.match(line))
     ]
 
 

@@ -15,6 +15,8 @@ kafka_15591            The first batches of a fresh partition are accepted out o
 kafka_17754            A delayed EndTxn of one transaction ended the next one.
 kafka_19367            A coordinator raised the epoch of an open transaction twice when it aborted it.
 kafka_19446            A delayed marker ended the producer's next transaction in one partition.
+kafka_19632            A leader that begins within a batch delivers again what is before its start.
+kafka_19846            A member of a share group whose id has a slash or a plus is given nothing.
 kafka_19972            A member that ends gives back the records that it held with a lower delivery count.
 kafka_20322            In a mixed cluster no transaction ends: brokers refuse their coordinators' markers.
 kafka_20734            A transaction ended without a marker in a partition that had no leader just then.

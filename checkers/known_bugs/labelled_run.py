@@ -30,7 +30,7 @@ from checkers.logs.replicas import ReplicaLog, replicas
 from checkers.logs.transactions import Transaction, transaction_logs
 from core.internal_topics import TRANSACTION_TOPIC
 from core.op import TopicPartition
-from history.broker_logs import CoordinatorElected, replica_lines
+from history.broker_logs import CoordinatorElected, UnreadMemberLine, replica_lines, unread_member_lines
 from history.columns import Array, columns, numbers
 from history.evidence import Evidence
 from history.reader import History, OpRecord, ReadRow, SendRow
@@ -417,6 +417,11 @@ class LabelledRun:
         if tp not in self._survivors:
             self._survivors[tp] = survivor(self.logs(tp), self.lineage(tp))
         return self._survivors[tp]
+
+    @cached_property
+    def unread_members(self) -> Sequence[UnreadMemberLine]:
+        """What brokers of 4.1 say of members of share groups whose ids they cannot read."""
+        return unread_member_lines(self.history.run)
 
     def partition(self, tp: int) -> TopicPartition:
         """A partition of clients by name."""

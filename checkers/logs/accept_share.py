@@ -5,7 +5,7 @@ not fall, and a snapshot has what was stored before it.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -131,6 +131,17 @@ def starts_that_fell(evidence: Evidence) -> tuple[StartFell, ...]:
     """All of a run, in no order."""
     logs = (tp for tp in evidence.partitions() if tp.topic == SHARE_STATE_TOPIC)
     return tuple(one for tp in logs for one in _falls(evidence, tp))
+
+
+def starts_stored(evidence: Evidence) -> Mapping[Key, Sequence[Stored]]:
+    """The start offsets that records after the first one of a share partition store, in their order."""
+    found: dict[Key, list[Stored]] = defaultdict(list)
+    for tp in evidence.partitions():
+        for key, life, row in _records(evidence, tp) if tp.topic == SHARE_STATE_TOPIC else ():
+            newer = row["shared_leader_epoch"] > life.leader_epoch or not life.goes_on(row)
+            if row["start"] >= 0:
+                found[key].append(Stored(row["timestamp"], row["start"], newer))
+    return found
 
 
 def _falls(evidence: Evidence, tp: TopicPartition) -> list[StartFell]:

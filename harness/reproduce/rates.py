@@ -50,30 +50,6 @@ something to do meanwhile: what waits before the unloading makes the window.
 
 No finding gets this label: a run shows that a committed offset went back, and no log of a broker says why.
 Logs alone do not show it either: no record of the lost commit is left in any log.""",
-    "KAFKA-19632": """\
-*Share groups: what was accepted is delivered again after a change of leaders.*
-[KAFKA-19632](https://issues.apache.org/jira/browse/KAFKA-19632); Kafka 4.1; right from 4.2.0 on.
-
-A member accepts the first records of a batch and some in its middle, and has the answer. Another broker
-becomes leader, and reads what is stored: the start offset, and which records behind it have ended. It fetches
-the batch, which begins below the start offset, and takes all of it up to the first stored record for new.
-Where nothing behind the start offset is stored, it begins there, as it should.
-
-No finding gets this label. It is a `share-redelivery` where a run meets it; one of 20 s did not
-(`--preset share --nemesis elections`, seed 1, 4.1.2). With librdkafka such runs show little on 4.1
-([KAFKA-19846](#kafka-19846)).""",
-    "KAFKA-19846": """\
-*Share groups: a member whose id has a slash or a plus gets no record.*
-[KAFKA-19846](https://issues.apache.org/jira/browse/KAFKA-19846); Kafka 4.1; right from 4.2.0 on.
-
-The id of a member is 16 bytes in base64. Brokers of 4.1 read it in the variety for URLs; librdkafka 2.16
-writes the other one, and each second id has a sign that they do not know. The group's coordinator takes such
-a member, and assigns partitions to it; the leader answers each ShareFetch with UNKNOWN_SERVER_ERROR, and the
-client asks again at once, some hundred times a second.
-
-No finding gets this label: no check says how soon a share group has to deliver what it has. A run of 20 s on
-4.1.2 (`--preset share --nemesis elections`, seed 1) was valid, though its members were given 796 of the first
-11 700 records, and none in its last minute.""",
     "KAFKA-19690": """\
 *A producer that was away gets an error that ends it.*
 [KAFKA-19690](https://issues.apache.org/jira/browse/KAFKA-19690); brokers from 3.6 on, before 3.9.2, 4.0.2 and
