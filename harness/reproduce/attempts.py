@@ -33,13 +33,12 @@ from core.runtime import run_blocking
 from harness.brokers.admin.connection import AdminError
 from harness.processes.waiting import NotYet, until
 from harness.reproduce.answers import PerformedRequest
-from harness.reproduce.cluster import Say, StagedCluster
+from harness.reproduce.cluster import AT_ONCE_S, LONG_S, PerformedWait, Say, StagedCluster
 from harness.reproduce.coordinators import PerformedCommit, PerformedTransaction
 from harness.reproduce.dead_letters import PerformedLetters
 from harness.reproduce.deleted_topics import NONE, PerformedDeletion
 from harness.reproduce.late_requests import PerformedEndings
 from harness.reproduce.library_producer import PADDING
-from harness.reproduce.lost_directory import AT_ONCE_S, LONG_S, PerformedWait
 from harness.reproduce.producer import TIMEOUT
 from harness.reproduce.registry import Reproduction
 from harness.reproduce.sendings import Sent, anomalies

@@ -4,6 +4,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from confluent_kafka import OFFSET_STORED, Consumer, KafkaException
@@ -30,12 +31,23 @@ PAUSE_S = 0.05
 STEP_S = 40.0
 """Deadline of a step: an election, the load of a coordinator."""
 WHOLE_S = 120.0
+AT_ONCE_S, LONG_S = 5.0, 15.0
+"""A wait that is none is much shorter than the first one; a bug waits for longer than the second one: 30 s
+(`replica.lag.time.max.ms`), or for ever."""
 
 Say = Callable[[str], None]
 
 
 class NotReached(NotYet):
     """The cluster did not take the way that the schedule describes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PerformedWait:
+    """What a schedule left. who: a client waited, and when. waited_s: how long."""
+
+    who: str
+    waited_s: float
 
 
 class StagedCluster:

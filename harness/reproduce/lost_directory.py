@@ -1,6 +1,5 @@
 """A follower loses one of two log directories: its leader waits for it, though it is not in sync any more."""
 
-from dataclasses import dataclass
 from time import monotonic
 from typing import Final
 
@@ -10,7 +9,7 @@ from core.runtime import run_blocking
 from harness.brokers.admin import log_directories
 from harness.containers.data import SECOND
 from harness.processes.waiting import NotYet, until
-from harness.reproduce.cluster import PAUSE_S, STEP_S, NotReached
+from harness.reproduce.cluster import PAUSE_S, STEP_S, NotReached, PerformedWait
 from harness.reproduce.library_producer import PlainProducer
 from harness.reproduce.stage import FiveBrokers
 
@@ -18,19 +17,6 @@ PARTITIONS: Final = 4
 """A broker puts each new replica into the directory with the fewest: some are in the second one."""
 PATIENT: Final = {"socket.timeout.ms": 60_000, "request.timeout.ms": 30_000}
 """The producer sends again when the leader gives up waiting, which Kafka's default has after 30 s."""
-
-
-AT_ONCE_S, LONG_S = 5.0, 15.0
-"""A wait that is none is much shorter than the first one; a bug waits for longer than the second one: 30 s
-(`replica.lag.time.max.ms`), or for ever."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PerformedWait:
-    """What a schedule left. who: a client waited, and when. waited_s: how long."""
-
-    who: str
-    waited_s: float
 
 
 def waits(stage: FiveBrokers, name: str, good: bool) -> PerformedWait:

@@ -5,7 +5,7 @@ from time import monotonic
 from core.capabilities import Upgradable
 from core.runtime import run_blocking
 from harness.processes.waiting import NotYet
-from harness.reproduce.lost_directory import LONG_S, PerformedWait
+from harness.reproduce.cluster import LONG_S, PerformedWait
 from harness.reproduce.stage import FiveBrokers
 
 

@@ -25,6 +25,7 @@ from harness.reproduce.answers import (
     opened_again,
     refused_and_dropped,
 )
+from harness.reproduce.cluster import PerformedWait
 from harness.reproduce.coordinators import (
     PerformedCommit,
     PerformedTransaction,
@@ -38,7 +39,7 @@ from harness.reproduce.dead_letters import PerformedLetters, by_former_leader, o
 from harness.reproduce.deleted_topics import PerformedDeletion, survives
 from harness.reproduce.fenced_offsets import stored_late
 from harness.reproduce.late_requests import PerformedEndings, doubted_end, late_end, late_marker
-from harness.reproduce.lost_directory import PerformedWait, waits
+from harness.reproduce.lost_directory import waits
 from harness.reproduce.mixed_versions import mixed_markers
 from harness.reproduce.sendings import (
     Sent,

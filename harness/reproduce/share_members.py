@@ -24,9 +24,8 @@ from core.presets import SHARE_LIMIT
 from core.runtime import run_blocking
 from harness.brokers.admin.connection import AdminError, BrokerConnection, check
 from harness.processes.waiting import NotYet, until
-from harness.reproduce.cluster import LOOK_S, PAUSE_S, STEP_S
+from harness.reproduce.cluster import LONG_S, LOOK_S, PAUSE_S, STEP_S, PerformedWait
 from harness.reproduce.library_producer import PlainProducer
-from harness.reproduce.lost_directory import LONG_S, PerformedWait
 from harness.reproduce.stage import FiveBrokers
 
 ACCEPT: Final = 1

@@ -17,12 +17,11 @@ from harness.processes.waiting import NotYet
 from harness.reproduce import attempts, cluster
 from harness.reproduce.answers import PerformedRequest
 from harness.reproduce.attempts import ScheduleRun, Shows
-from harness.reproduce.cluster import NotReached
+from harness.reproduce.cluster import NotReached, PerformedWait
 from harness.reproduce.coordinators import PerformedCommit, PerformedTransaction
 from harness.reproduce.dead_letters import PerformedLetters
 from harness.reproduce.deleted_topics import PerformedDeletion
 from harness.reproduce.late_requests import PerformedEndings
-from harness.reproduce.lost_directory import PerformedWait
 from harness.reproduce.producer import WireProducer
 from harness.reproduce.registry import REPRODUCTIONS, Reproduction
 from harness.reproduce.sendings import Sent
