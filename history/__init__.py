@@ -12,6 +12,7 @@ jsonl       JSON Lines: files of one JSON value a line, appended as things happe
             readable after any crash.
 parts       The tables of a run in tasks: journals in, units out.
 prefix      The journals of a run that is still being recorded, as tables.
+replica_lines  The same logs, for what they say of replicas.
 reader      The reader of a sealed run folder: the one that checker and report share.
 recorded_files  The files of a run folder that others may have made: files and folders only, no link
             that leads elsewhere, no pipe without a writer, and tables whose footers promise no more

@@ -7,9 +7,9 @@ from typing import Final, NamedTuple
 from checkers.known_bugs.bug import KnownBug
 from checkers.known_bugs.few_in_sync import all_stuck, roles_seen, same_logs
 from checkers.known_bugs.transaction_fates import Suspicion
-from history.broker_logs import InSyncKind, InSyncLine, IsrFailedLine, in_sync_lines, isr_failed_lines
 from history.events import FaultHealed, FaultStarted, RolesSeen
 from history.reader import History
+from history.replica_lines import InSyncKind, InSyncLine, IsrFailedLine, in_sync_lines, isr_failed_lines
 from history.verdict import NOT_RECOVERED
 
 ASKS: Final = (2, 7)

@@ -30,10 +30,11 @@ from checkers.logs.replicas import ReplicaLog, replicas
 from checkers.logs.transactions import Transaction, transaction_logs
 from core.internal_topics import TRANSACTION_TOPIC
 from core.op import TopicPartition
-from history.broker_logs import CoordinatorElected, UnreadMemberLine, replica_lines, unread_member_lines
+from history.broker_logs import CoordinatorElected, UnreadMemberLine, unread_member_lines
 from history.columns import Array, columns, numbers
 from history.evidence import Evidence
 from history.reader import History, OpRecord, ReadRow, SendRow
+from history.replica_lines import replica_lines
 from history.tables import TableRow
 from history.unit_files import EVERYWHERE
 

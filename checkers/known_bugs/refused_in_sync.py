@@ -8,8 +8,8 @@ from checkers.known_bugs.few_in_sync import all_stuck, same_logs
 from checkers.known_bugs.transaction_fates import Suspicion
 from checkers.logs.zookeeper_log import ZooKeeperLog, zookeeper_log
 from core.op import TopicPartition
-from history.broker_logs import IsrRefusedLine, isr_refused_lines
 from history.events import RolesSeen
+from history.replica_lines import IsrRefusedLine, isr_refused_lines
 from history.verdict import NOT_RECOVERED
 
 LATE_MS: Final = 60_000

@@ -15,7 +15,8 @@ from core.errors import HistoryError
 from harness.report import repetition
 from harness.report.classes import OF_POLLS, OF_REPLICAS, OF_SEQUENCES, OF_SHARES, OF_TRANSACTIONS
 from harness.report.traces import Traces
-from history.broker_logs import VIRTUAL, replica_lines
+from history.broker_logs import VIRTUAL
+from history.replica_lines import replica_lines
 from history.verdict import NOT_RECOVERED
 
 PLAIN = re.compile(r"[A-Za-z0-9._-]+")

@@ -16,10 +16,10 @@ from core.errors import HistoryError
 from core.op import TopicPartition
 from harness.report.inputs import Inputs
 from history import trace as tr
-from history.broker_logs import replica_lines
 from history.events import RolesSeen
 from history.evidence import Evidence
 from history.evidence_tables import CLIENT, FETCH
+from history.replica_lines import replica_lines
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ import pytest
 
 from core.op import TopicPartition
 from history import evidence
-from history.broker_logs import InSyncKind, in_sync_lines
 from history.events import Event, FaultHealed, FaultStarted, Recovered, RolesSeen
+from history.replica_lines import InSyncKind, in_sync_lines
 from history.run_folder import Run
 from tests.checkers.logs.made import batch, tables, whole
 from tests.histories.built import Built, Op, Process

@@ -10,8 +10,8 @@ import pytest
 
 from core.op import TopicPartition
 from history import evidence
-from history.broker_logs import isr_refused_lines
 from history.events import Recovered, RolesSeen
+from history.replica_lines import isr_refused_lines
 from history.run_folder import Run
 from tests.checkers.logs.made import batch, tables, whole
 from tests.checkers.logs.test_accept_znodes import change

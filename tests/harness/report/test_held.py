@@ -15,7 +15,7 @@ from harness.report.evidence.replicas import ReplicaEnds, ReplicaMoment
 from harness.report.inputs import Inputs
 from harness.report.timeline import numbers
 from history import trace as tr
-from history.broker_logs import replica_lines
+from history.replica_lines import replica_lines
 from history.run_folder import Run
 from tests.histories import traced
 

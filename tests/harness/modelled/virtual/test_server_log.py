@@ -18,9 +18,9 @@ from history.broker_logs import (
     LeftOutMarkersLine,
     MarkersSent,
     broker_logs,
-    replica_lines,
     write_virtual,
 )
+from history.replica_lines import replica_lines
 from history.run_folder import Run
 from model.metadata.image import PartitionRecord
 from model.protocol.messages import PartitionState
