@@ -11,5 +11,6 @@ repeat          The command line that repeats a run.
 requirements    What a user requires of a run beside a valid verdict.
 subjects        What a history holds that checks can judge; a check whose subject a run lacks is not
                 asked.
+summary         The first line: what a run comes to, in one sentence.
 witness         Examples of findings for people: the sentence, the ops and records, the faults in force.
 """

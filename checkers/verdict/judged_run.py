@@ -13,7 +13,6 @@ import numpy as np
 from checkers.allowed import Answer, Ground, ground
 from checkers.catalogue import ALL_CHECKS, ANOMALIES, INFORMATIONAL, check_of, permission
 from checkers.checks import CHECKS, recovery
-from checkers.checks.isolation import READ_UNCOMMITTED
 from checkers.checks.recovery import ServedTimes
 from checkers.engine.check import Check, Reads, Tally
 from checkers.engine.evidence import fetch
@@ -32,15 +31,15 @@ from checkers.verdict.mixed_clusters import mixed
 from checkers.verdict.repeat import repro
 from checkers.verdict.requirements import required
 from checkers.verdict.subjects import SUBJECTS, Held
+from checkers.verdict.summary import NOT_ON_RECORD, interruption, summary
 from checkers.verdict.witness import EXAMPLES, example
 from core.config import RunConfig
 from core.errors import ExitCode, HistoryError
-from core.op import Phase
 from core.producer_state import EXPIRATION, forgotten_after_ms
 from core.secrets import masked
 from core.systems import ImportedSection
 from history.columns import numbers
-from history.events import FaultFailed, Interrupted, PhaseStarted, Recovered, WrongClusterSeen, incomplete
+from history.events import FaultFailed, Interrupted, Recovered, WrongClusterSeen, incomplete
 from history.evidence import Evidence
 from history.reader import History, planned_faults
 from history.tables import OPEN
@@ -54,7 +53,6 @@ from history.verdict import (
     Logs,
     ReportedIncident,
     Verdict,
-    bugs_of,
 )
 
 DOUBTS: Final = 8
@@ -62,7 +60,6 @@ DOUBTS: Final = 8
 LABELLED: Final = 32_768
 """Forbidden findings of one class and check that are compared with known bugs; beyond, none is claimed."""
 
-NOT_ON_RECORD: Final = "the recording does not hold what it needs"
 
 Answers = Mapping[Kind, Answer]
 """Kind of a finding -> whether it is allowed here, and why."""
@@ -218,8 +215,7 @@ def judge(run: JudgedRun) -> Verdict:
         interrupted=interrupted,
         unmet=bool(verdict.unmet),
     )
-    summary = _summary(verdict, _interruption(history))
-    return msgspec.structs.replace(verdict, exit_code=code, summary=summary)
+    return msgspec.structs.replace(verdict, exit_code=code, summary=summary(verdict, interruption(history)))
 
 
 def _recovered(run: JudgedRun, seen: Sequence[Recovered]) -> bool | None:
@@ -353,7 +349,7 @@ def _undecided(run: JudgedRun) -> dict[str, list[str]]:
     history, tally = run.history, run.tally
     causes = [f"not only this run's own: {run.mixed}"] if run.mixed else []
     events = [event for event in history.events if not isinstance(event, WrongClusterSeen)]
-    cut = _interruption(history)
+    cut = interruption(history)
     whys = [cut if isinstance(event, Interrupted) else incomplete(event) for event in events]
     causes += [f"the recording is not whole: {why}" for why in whys if why]
     causes += [_unmade(run)] * bool(_unmade(run))
@@ -381,22 +377,6 @@ def _undecided(run: JudgedRun) -> dict[str, list[str]]:
         elif not tally.acknowledged and check.subject == "acknowledgements":
             reasons.setdefault(name, []).append("no record was acknowledged")
     return reasons
-
-
-def _interruption(history: History) -> str:
-    """When the user ended the run, and what that leaves open; "" = no one did."""
-    phase = None
-    for event in history.events:
-        if isinstance(event, PhaseStarted):
-            phase = event.phase
-        elif isinstance(event, Interrupted):
-            during = f", in the phase {phase.name.lower()}" if phase is not None else ""
-            left = ""
-            if phase is None or phase <= Phase.FINAL:
-                when = "during" if phase is Phase.FINAL else "before"
-                left = f", {when} the final reads: lost records cannot be ruled out"
-            return f"interrupted at {history.seconds(event.ns):.1f} s{during}{left}"
-    return ""
 
 
 def _unmade(run: JudgedRun) -> str:
@@ -506,72 +486,3 @@ def _stats(run: JudgedRun, faults: Sequence[Fault]) -> dict[str, float]:
         "seconds recorded": round(float(lasted), 3) if len(outcome) else 0.0,
         "seconds to check": round(run.seconds, 3),
     }
-
-
-def _first(reasons: Sequence[str]) -> str:
-    """The first of several reasons, and how many more there are."""
-    return reasons[0] + (f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else "")
-
-
-def _usual(name: str, anomaly: Anomaly) -> bool:
-    """Every log has some: legal everywhere, or what a reader at read_uncommitted is there to see."""
-    return name in INFORMATIONAL or anomaly.why == READ_UNCOMMITTED
-
-
-def _count(many: float, one: str) -> str:
-    return f"{many:.0f} {one}{'s' * (many != 1)}"
-
-
-def _idle(faults: Sequence[Fault]) -> str:
-    """How many of them took no effect, and how many did not reach what they are for."""
-    idle = [fault for fault in faults if fault.idle]
-    hollow = sum(fault.without_effect for fault in idle)
-    told = f", {hollow} without effect" if hollow else ""
-    wanted_facts = dict.fromkeys(name for fault in idle for name in fault.wanted)
-    if wanted_facts and len(idle) == len(faults):
-        return f"{told}, and none reached {' or '.join(wanted_facts)}"
-    missed = len(idle) - hollow
-    return told + (
-        f", {missed} did not reach what {'it is' if missed == 1 else 'they are'} for" if missed else ""
-    )
-
-
-def _bugs(names: Sequence[str]) -> str:
-    return f"known bug{'s' * (len(names) != 1)} {', '.join(names)}"
-
-
-def _summary(verdict: Verdict, interruption: str) -> str:
-    """The verdict in one sentence. interruption: in words, "" = there was none."""
-    bad = {name: a for name, a in verdict.anomalies.items() if a.disallowed}
-    told = ", ".join(f"{name} ({a.disallowed})" for name, a in bad.items())
-    legal = ", ".join(
-        f"{name} ({a.count})" for name, a in verdict.anomalies.items() if a.allowed and not _usual(name, a)
-    )
-    also = f"; allowed here: {legal}" if legal else ""
-    missing = [name for name, found in verdict.expect.items() if not found]
-    beside = f"; not decided: {_first(verdict.unknown)}" if verdict.unknown else ""
-    if bad:
-        bugs = {bug for a in bad.values() for bug in bugs_of(a.known_bug)}
-        known = f"; all match {_bugs(sorted(bugs))}" if all(a.known_bug for a in bad.values()) else ""
-        cut = "the run was interrupted; " if verdict.interrupted else ""
-        return f"{cut}found {told}, which this configuration forbids{known}{beside}{also}"
-    if missing:
-        return f"this control had to find {', '.join(missing)} and did not{beside}{also}"
-    if verdict.valid == "unknown" and interruption:
-        return f"{interruption}; no forbidden anomaly until then{also}"
-    if verdict.valid == "unknown":
-        first = _first(verdict.unknown)
-        return f"no forbidden anomaly found, but not everything could be decided: {first}{also}"
-    if verdict.unmet:
-        lacks = "; ".join(f"{one.text} ({one.why})" for one in verdict.unmet)
-        return f"no forbidden anomaly found, but the run does not meet {lacks}{also}"
-    s = verdict.stats
-    fired = f"; the control found {', '.join(verdict.expect)}, as it must" if verdict.expect else ""
-    under = f" under {_count(s['faults'], 'fault')}" if s["faults"] else ""
-    unasked = [name for name, check in verdict.checks.items() if check.why == NOT_ON_RECORD]
-    left = f"; not on record, so not judged: {', '.join(unasked)}" if unasked else ""
-    return (
-        f"no forbidden anomaly in {_count(s['ops'], 'op')}, {_count(s['records acknowledged'], 'record')}"
-        f" acknowledged and {s['records read']:.0f} read{under}{_idle(verdict.faults)}{also}{fired}"
-        f"{left}"
-    )

@@ -7,10 +7,10 @@ catalogue  The registries in words: the lists of `inquest list`, one line for ea
 contract   The model against a real broker, by scenarios and random requests.
 demo       `inquest demo`: a loss found and explained, without Docker and Kafka.
 doctor     The prerequisites of a run: `doctor` checks them, `setup` prepares them.
+endings    How a command ends: an exit code, and of an error one line.
 explore    `inquest model explore`: many seeds of simulated runs.
 last_lines  What a command that judged a run prints last: result, first witness, commands to paste.
-main       Run, soak, check, report, serve, list, spark-package, doctor, setup; the one handler of
-           errors.
+main       Run, soak, check, report, serve, list, spark-package, doctor, setup.
 mechanisms  docs/mechanisms.md: each mechanism of Kafka, its tables in the model, and what shows it
            on real brokers.
 recordings  `inquest recording import` and `export`: recordings of other programs in, portable

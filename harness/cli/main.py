@@ -5,15 +5,9 @@ Commands share nothing but the files of a run folder. `main` turns every verdict
 exit code (`core.errors`). Each command imports what it needs when it runs, so that `--help` answers at once.
 """
 
-import errno
 import itertools
-import json
 import random
-import signal
 import sys
-import threading
-import time
-import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -23,10 +17,20 @@ from typer.core import TyperGroup
 
 from core.errors import ExitCode, InquestError, UsageError
 from core.files import written_into
-from core.terminal import say, show, show_lines
+from core.terminal import show, show_lines
 from harness.cli import again, contract, explore, recordings, reproduce, tables
+from harness.cli.endings import exit_code_of
 from harness.cli.settings import name_cluster, of_application, of_cluster, setting
-from harness.cli.verdict import Engine, EngineName, Master, interruptible, judge, own_files
+from harness.cli.verdict import (
+    Engine,
+    EngineName,
+    Master,
+    follow_run,
+    interruptible,
+    judge,
+    judge_portable,
+    own_files,
+)
 from history.run_folder import RESULTS, Run
 from history.storage import location, reaching
 
@@ -86,30 +90,6 @@ Require = Annotated[
     str | None,
     Option(help="What a run has to show beside a valid verdict: recovery<=10s,served>=75%,reached:fenced …"),
 ]
-SURROUNDINGS = {
-    errno.EACCES,
-    errno.EAGAIN,
-    errno.EBUSY,
-    errno.EDQUOT,
-    errno.EEXIST,
-    errno.EFBIG,
-    errno.EIO,
-    errno.EISDIR,
-    errno.ELOOP,
-    errno.EMFILE,
-    errno.ENAMETOOLONG,
-    errno.ENFILE,
-    errno.ENOENT,
-    errno.ENOMEM,
-    errno.ENOSPC,
-    errno.ENOTDIR,
-    errno.ENOTEMPTY,
-    errno.EPERM,
-    errno.EROFS,
-    errno.ESTALE,
-    errno.EXDEV,
-}
-"""Errors of files that the user can mend, such as a full disk: one line, no traceback."""
 
 
 def _version(wanted: bool) -> None:
@@ -297,7 +277,7 @@ def check(
     if history is None and as_json:
         raise UsageError("--json prints what --history FILE judges; of a run folder see its verdict.json")
     if history is not None:
-        raise typer.Exit(_check_portable(history, as_json=as_json))
+        raise typer.Exit(judge_portable(history, as_json=as_json))
     assert run is not None
     from history.recorded_files import refuse_special
     from history.seal import recorded
@@ -306,40 +286,8 @@ def check(
     with reaching(folder), interruptible("what the run folder has is whole; check it again"):
         if follow:
             refuse_special(folder)
-            _follow(folder)
+            follow_run(folder)
         raise typer.Exit(judge(recorded(folder), Engine.of(engine_name, master), require=require))
-
-
-def _follow(folder: Path) -> None:
-    """Print final findings until the run has been recorded. Raises: HistoryError."""
-    from core.config import recorded_config
-    from harness.run.follow import PAUSE_S, Follower
-    from history.jsonl import being_written
-
-    run_folder = Run(folder)
-    follower = Follower(run_folder, recorded_config(run_folder.config))
-    while being_written(run_folder.events):
-        for found in follower.look():
-            if not found.allowed:
-                show(f"final already: {found.identity[0]}: {found.sentence}")
-        time.sleep(PAUSE_S)
-
-
-def _check_portable(path: Path, *, as_json: bool) -> int:
-    from checkers.api import check_portable
-
-    answers = check_portable(path)
-    verdicts = [config["valid"] for a in answers for config in a["by_config"].values()]
-    for answer in answers:
-        if as_json:
-            show(json.dumps(answer))
-            continue
-        for name, config in answer["by_config"].items():
-            found = ", ".join(config["anomalies"]) or "nothing"
-            show(f"{answer['name']} [{name}]: valid {config['valid']}; found {found}")
-    if False in verdicts:
-        return ExitCode.ANOMALY
-    return ExitCode.UNKNOWN if "unknown" in verdicts else ExitCode.VALID
 
 
 @app.command()
@@ -536,43 +484,8 @@ for group_, help_, members_ in (
 
 
 def main(command: Callable[..., object] = app) -> None:
-    """Entry point and the only handler of errors: see `core.errors`.
-
-    Only a verdict ends with a code from 0 to 4: every error has a higher one.
-    """
-    from typer.exceptions import TyperException
-
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C, in every command
-    try:
-        ended = command(standalone_mode=False)
-        code = ended if isinstance(ended, int) else ExitCode.VALID
-    except SystemExit:  # typer exits with 1 when its output is closed; here 1 means an anomaly
-        code = ExitCode.HARNESS
-    except KeyboardInterrupt:
-        code = _say("interrupted", ExitCode.INTERRUPTED)
-    except InquestError as error:
-        code = _say(str(error), error.exit_code)
-    except TyperException as error:  # of a call without a command it has no words, and help was printed
-        said = error.format_message().replace("Value error, ", "", 1)
-        code = _say(said or "give a command, such as those above", ExitCode.USAGE)
-    except Exception as error:  # noqa: BLE001 - the last line of defence
-        if isinstance(error, OSError) and error.errno in SURROUNDINGS:
-            code = _say(_sentence(error), ExitCode.HARNESS)
-        else:
-            say(traceback.format_exc().rstrip())
-            code = _say(f"a fault of the harness: {error}", ExitCode.HARNESS)
-    sys.exit(int(code))
-
-
-def _sentence(error: OSError) -> str:
-    why = error.strerror or str(error)
-    return f"{error.filename}: {why}" if error.filename else why
-
-
-def _say(message: str, code: ExitCode) -> ExitCode:
-    say(message)
-    return code
+    """Entry point: ends with the exit code of the command (`harness.cli.endings`)."""
+    sys.exit(int(exit_code_of(command)))
 
 
 if __name__ == "__main__":

@@ -3,10 +3,13 @@
 Heavy parts (Spark, the report) are imported when they are needed.
 """
 
+import json
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import typer
@@ -171,3 +174,36 @@ def checked(
         )
     result.write(run_folder)
     return result.verdict, result.spark_failed
+
+
+def follow_run(folder: Path) -> None:
+    """Print final findings until the run has been recorded. Raises: HistoryError."""
+    from core.config import recorded_config
+    from harness.run.follow import PAUSE_S, Follower
+    from history.jsonl import being_written
+
+    run_folder = Run(folder)
+    follower = Follower(run_folder, recorded_config(run_folder.config))
+    while being_written(run_folder.events):
+        for found in follower.look():
+            if not found.allowed:
+                show(f"final already: {found.identity[0]}: {found.sentence}")
+        time.sleep(PAUSE_S)
+
+
+def judge_portable(path: Path, *, as_json: bool) -> int:
+    """Judge a file of portable histories, print what was found: the exit code. Raises: HistoryError."""
+    from checkers.api import check_portable
+
+    answers = check_portable(path)
+    verdicts = [config["valid"] for a in answers for config in a["by_config"].values()]
+    for answer in answers:
+        if as_json:
+            show(json.dumps(answer))
+            continue
+        for name, config in answer["by_config"].items():
+            found = ", ".join(config["anomalies"]) or "nothing"
+            show(f"{answer['name']} [{name}]: valid {config['valid']}; found {found}")
+    if False in verdicts:
+        return ExitCode.ANOMALY
+    return ExitCode.UNKNOWN if "unknown" in verdicts else ExitCode.VALID

@@ -10,8 +10,8 @@ import pytest
 from checkers.api import check_history
 from checkers.recordings.files import opened
 from checkers.recordings.formats import ImportRequest, import_config, record_lines
-from checkers.verdict.judged_run import NOT_ON_RECORD
 from checkers.verdict.repeat import repro
+from checkers.verdict.summary import NOT_ON_RECORD
 from core.errors import ConfigError, HistoryError, UsageError
 from history.reader import load
 from history.run_folder import Run

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from checkers.checks import CHECKS
-from checkers.verdict.judged_run import NOT_ON_RECORD
+from checkers.verdict.summary import NOT_ON_RECORD
 from core.config import run_config
 from tests.checkers.recordings import imported
 from tests.checkers.recordings.test_contradictions import moved, process
