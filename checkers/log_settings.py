@@ -83,6 +83,18 @@ def log_settings(config: RunConfig, topic: str, events: Sequence[Event] = ()) ->
     )
 
 
+def copies_set(config: RunConfig, topic: str) -> int:
+    """With how many replicas brokers create a topic of `COPIES`; 0 = it is not known, for the harness did not
+    start them, or there are fewer than that."""
+    kafka = config.has(KafkaSection)
+    if not kafka and not config.has(ModelSection) and not config.has(SimulatedSection):
+        return 0
+    own = kafka and topic == SHARE_STATE_TOPIC  # the harness gives no number: it is Kafka's
+    otherwise = 3 if own else min(3, config.brokers)
+    wanted = _number(config.broker_settings.get(COPIES[topic], ""), otherwise)
+    return wanted if wanted <= config.brokers else 0
+
+
 def _minimum_is_limited(config: RunConfig) -> bool:
     """Whether some broker of the run asks for no more replicas than there are, for all that is known."""
     if config.has(KafkaSection):

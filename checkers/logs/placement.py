@@ -1,5 +1,5 @@
 """Where the replicas of new partitions were placed, against the placers of the model: KRaft's, and the one of
-the time of ZooKeeper.
+the time of ZooKeeper; and how many replicas Kafka's own topics got.
 
 Only topics of the run and internal ones are looked at: others may have been created with replicas that
 a client chose.
@@ -7,17 +7,18 @@ a client chose.
 
 import itertools
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
 from checkers.engine.check import Tally, WholeRun
 from checkers.engine.findings import NOWHERE, LogFinding
+from checkers.log_settings import COPIES, copies_set
 from checkers.logs.elections import METADATA, newest_log
 from checkers.logs.metadata_rows import Row, record, rows
 from checkers.logs.rule import Rule, checks_of
 from checkers.logs.zookeeper_log import EphemeralZnode, TopicZnode, ZooKeeperLog, zookeeper_log
-from core.internal_topics import GROUP_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_TOPIC
+from core.config import RunConfig, recorded_config
 from model.accepting.metadata_records import LogImage
 from model.metadata.replica_placer import assign
 from model.metadata.striped_replica_placer import UsableBroker, place
@@ -25,6 +26,7 @@ from model.metadata.striped_replica_placer import UsableBroker, place
 STRIPED: Final = "placed-in-stripes"
 SPREAD: Final = "placed-over-racks"
 IN_TURN: Final = "placed-in-turn"
+AS_SET: Final = "internal-replicas-as-set"
 HEARD_MS: Final = 30_000
 """A broker that creates a topic may have heard that late which brokers live."""
 MOST_ORDERED: Final = 5
@@ -45,6 +47,12 @@ RULES: Final = {
         " for some order of the brokers, start and shift.",
         "KIP-36; AdminUtils.assignReplicasToBrokers",
     ),
+    AS_SET: Rule(
+        "Kafka creates a topic of its own with as many replicas as the brokers' setting asks for, or not at"
+        " all.",
+        "KIP-115; transaction.state.log.replication.factor, offsets.topic.replication.factor,"
+        " share.coordinator.state.topic.replication.factor",
+    ),
 }
 
 
@@ -64,16 +72,19 @@ def join(run: WholeRun, result: Tally) -> None:
     own = {row["topic"] for row in run.tables["tps"].to_pylist()} if "tps" in run.tables else set()
     if not own:
         return  # who created the topics is not known
-    topics = frozenset({*own, TRANSACTION_TOPIC, GROUP_TOPIC, SHARE_STATE_TOPIC})
+    topics = frozenset({*own, *COPIES})
+    config = recorded_config(run.history.run.config) if run.history is not None else None
+    made = [*_creations(list(rows(log)), topics)] if log is not None else []
     if znodes is not None:
         for creation in znodes.creations:
             if creation.topic in topics:
                 _in_turn(creation, znodes, result)
-    if log is None:
-        return
-    for one in _creations(list(rows(log)), topics):
+    for one in made:
         _spread(one, result)
         _striped(one, result)
+    if config is not None:
+        _as_set(config, made, result)
+        _as_set(config, _by_znodes(znodes), result, znodes=True)
 
 
 CHECKS: Final = checks_of(RULES, ring=3, join=join)
@@ -94,6 +105,26 @@ def _creations(log: Sequence[Row], topics: frozenset[str]) -> Iterator[_Creation
             image.apply(record(row, names))
             if name == "RegisterBrokerRecord" and row.broker is not None:
                 racks[row.broker] = json.loads(row.body or "{}").get("rack") or ""
+
+
+def _by_znodes(log: ZooKeeperLog | None) -> list[_Creation]:
+    """What was created, by the log of ZooKeeper."""
+    created = log.creations if log is not None else ()
+    return [_Creation(one.topic, one.zxid, (), sorted(one.replicas.items())) for one in created]
+
+
+def _as_set(config: RunConfig, created: Iterable[_Creation], result: Tally, *, znodes: bool = False) -> None:
+    """znodes: the offsets are zxids. An administrator may change later what a topic has: the first partitions
+    of a name count alone."""
+    first = {one.topic: one for one in reversed([*created]) if one.topic in COPIES}
+    for topic, one in first.items():
+        wanted = copies_set(config, topic)
+        if not wanted:
+            continue
+        result.asked[AS_SET] += len(one.placed)
+        for number, replicas in one.placed:
+            if len(replicas) != wanted:
+                _refuse(AS_SET, one, number, f"{COPIES[topic]} is {wanted}", result, znodes=znodes)
 
 
 def _usable(image: LogImage, racks: Mapping[int, str]) -> list[UsableBroker]:
@@ -194,7 +225,8 @@ def _told(replicas: Sequence[int]) -> str:
     return ", ".join(map(str, replicas))
 
 
-def _refuse(rule: str, one: _Creation, number: int, why: str, result: Tally) -> None:
-    on = _told(dict(one.placed)[number])
-    text = f"at offset {one.offset} of {METADATA}: {one.topic}-{number} is created on {on}; {why}"
-    result.refuse(LogFinding(check=rule, log=METADATA, offset=one.offset, take=0, nodes=(), text=text))
+def _refuse(rule: str, one: _Creation, number: int, why: str, result: Tally, *, znodes: bool = False) -> None:
+    place = f"zxid {one.offset:#x} of ZooKeeper" if znodes else f"offset {one.offset} of {METADATA}"
+    text = f"at {place}: {one.topic}-{number} is created on {_told(dict(one.placed)[number])}; {why}"
+    log, offset, take = (NOWHERE, -1, -1) if znodes else (METADATA, one.offset, 0)
+    result.refuse(LogFinding(check=rule, log=log, offset=offset, take=take, nodes=(), text=text))

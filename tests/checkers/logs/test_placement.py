@@ -1,6 +1,8 @@
 """Where new partitions are: what the placer may have made, and what it cannot have made."""
 
 from collections.abc import Mapping
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -14,12 +16,17 @@ from core.config import run_config
 from harness.explore.profile import BASE
 from harness.explore.trial import checked
 from harness.modelled.shared.metadata_log import _Translation
+from harness.modelled.virtual.evidence import evidence as evidence_of
 from harness.modelled.virtual.run import simulate
 from history.evidence import Evidence
+from model.coordinator import coordinator_runtime
 from model.kraft import quorum_controller
 from model.metadata.striped_replica_placer import UsableBroker, place, usable
+from model.protocol.messages import CreateTopics
 from tests.checkers.logs.made import tables
 from tests.checkers.logs.test_accept_znodes import change
+from tests.checkers.verdict.test_judged_run import history
+from tests.histories.folders import write_run
 
 Replicas = list[tuple[int, ...]]
 RACKS = {1: "a", 2: "a", 3: "b"}
@@ -140,6 +147,115 @@ def in_turn(replicas: Replicas, topic: str = "t") -> tuple[dict[str, int], int]:
 )
 def test_a_topic_of_the_zookeeper_era_is_placed_in_turn(replicas: Replicas, refusals: int) -> None:
     assert in_turn(replicas) == ({"placed-in-turn": 1} if refusals else {}, len(replicas))
+
+
+# ---- Kafka's own topics
+
+
+def own_topics(folder: Path, evidence: Evidence, **settings: Any) -> tuple[dict[str, int], int]:
+    """What internal-replicas-as-set refuses in a run with these settings, and how often it was asked."""
+    tally = Tally(ground=LogGround(kinds_of(placement.CHECKS)))
+    recorded = write_run(folder, history().tables(), settings=settings)
+    run = WholeRun(
+        tables={"tps": pa.table({"topic": ["t"]})},
+        known=None,  # type: ignore[arg-type]
+        events=(),
+        ask=None,  # type: ignore[arg-type]
+        evidence=evidence,
+        history=SimpleNamespace(run=recorded),  # type: ignore[arg-type]
+    )
+    placement.join(run, tally)
+    name = "internal-replicas-as-set"
+    return {name: tally.refused[name]} if tally.refused[name] else {}, tally.asked[name]
+
+
+@pytest.mark.parametrize(("brokers", "replicas"), [(3, 3), (4, 3), (1, 1), (3, 1), (3, 2)])
+def test_the_models_own_topics_have_the_replicas_of_the_setting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, brokers: int, replicas: int
+) -> None:
+    def made(topic: str, count: int, replication: int) -> CreateTopics:
+        assert replication == min(3, brokers)
+        return CreateTopics(topic, count, replicas)
+
+    monkeypatch.setattr(coordinator_runtime, "CreateTopics", made)
+    few = {"brokers": brokers, "replication_factor": min(brokers, 3), "min_insync_replicas": 1}
+    given = {**BASE, "workload": "transactions", "nemesis": "none", "seed": 1, "duration_s": 2, **few}
+    found = evidence_of(simulate(run_config(given)).cluster)
+    refused, asked = own_topics(tmp_path, found, **given)
+    assert asked >= 3
+    assert refused == ({} if replicas == min(3, brokers) else {"internal-replicas-as-set": asked})
+
+
+OWN: Replicas = [(1, 2, 3), (2, 3, 1)]
+
+
+def by_znodes(*created: tuple[str, Replicas]) -> Evidence:
+    """Topics, each with the replicas of its partitions, one after the other."""
+    placed = [
+        {"partitions": {str(number): list(nodes) for number, nodes in enumerate(replicas)}}
+        for _, replicas in created
+    ]
+    topics = [topic for topic, _ in created]
+    made = [
+        change(50 + at, 1, "create", f"/brokers/topics/{topic}", placed[at], ms=50_000)
+        for at, topic in enumerate(topics)
+    ]
+    return Evidence(tables({"znodes": [change(1, 1, "create", "/brokers"), *made]}))
+
+
+@pytest.mark.parametrize(
+    ("topic", "replicas", "settings", "refused", "asked"),
+    [
+        ("__transaction_state", OWN, {}, 0, 2),
+        ("__transaction_state", [(1,), (2,)], {}, 2, 2),
+        ("__transaction_state", [(1, 2, 3), (2,)], {}, 1, 2),
+        ("__consumer_offsets", [(1,), (2,)], {}, 2, 2),
+        ("__share_group_state", [(1,), (2,)], {}, 2, 2),
+        ("t", [(1,), (2,)], {}, 0, 0),
+        # the setting of a user
+        (
+            "__transaction_state",
+            [(1,), (2,)],
+            {"broker_settings": {"transaction.state.log.replication.factor": "1"}},
+            0,
+            2,
+        ),
+        (
+            "__transaction_state",
+            OWN,
+            {"broker_settings": {"transaction.state.log.replication.factor": "1"}},
+            2,
+            2,
+        ),
+        (
+            "__transaction_state",
+            [(1,), (2,)],
+            {"broker_settings": {"offsets.topic.replication.factor": "1"}},
+            2,
+            2,
+        ),
+        # more than there are brokers: no such topic can be made
+        (
+            "__consumer_offsets",
+            OWN,
+            {"broker_settings": {"offsets.topic.replication.factor": "4"}},
+            0,
+            0,
+        ),
+        ("__share_group_state", [(1,), (2,)], {"brokers": 2, "replication_factor": 2}, 0, 0),
+        ("__consumer_offsets", [(1,), (2,)], {"sut": "external"}, 0, 0),
+    ],
+)  # fmt: skip
+def test_a_topic_of_kafkas_own_has_the_replicas_of_the_setting(
+    tmp_path: Path, topic: str, replicas: Replicas, settings: dict[str, Any], refused: int, asked: int
+) -> None:
+    told = {"internal-replicas-as-set": refused} if refused else {}
+    assert own_topics(tmp_path, by_znodes((topic, replicas)), **settings) == (told, asked)
+
+
+def test_what_is_made_of_the_name_later_is_an_administrators(tmp_path: Path) -> None:
+    found = by_znodes(("__consumer_offsets", OWN), ("__consumer_offsets", [(1,), (2,)]))
+    assert own_topics(tmp_path, found) == ({}, 2)
 
 
 def test_a_topic_of_others_may_have_replicas_that_a_client_chose() -> None:
