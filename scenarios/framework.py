@@ -40,7 +40,6 @@ from typing import Any, ClassVar, Final, Generic, NamedTuple, Protocol, Self, Ty
 BETWEEN_BROKERS: Final = "it holds messages between brokers"
 SEVERAL_BROKERS: Final = "it needs several brokers, and the cluster of the comparison has one"
 LOST_POWER: Final = "its brokers lose power, and what a real one has not flushed is not known"
-UNTRIED: Final = "real brokers have not played it yet"
 OTHER_BROKERS: Final = "its brokers are older than all that are compared, or have a feature off"
 
 

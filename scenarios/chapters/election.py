@@ -6,7 +6,7 @@ follows is without eligible leader replicas (KIP-966), which have their own chap
 
 from model.settings import Settings
 from scenarios.drivers.partition import PartitionStage, without
-from scenarios.framework import OTHER_BROKERS, UNTRIED, Steps, scenario
+from scenarios.framework import OTHER_BROKERS, Steps, scenario
 
 TWO = "ISR | leader | leader epoch | acknowledged | log 1 | log 2"
 THREE = "running | ISR | leader | acknowledged | log 1 | log 2 | log 3"
@@ -43,7 +43,6 @@ def clean_election(s: PartitionStage) -> Steps:
     source="KIP-460; Kafka: `ReplicationControlManager.maybeBalancePartitionLeaders`",
     stage=lambda: PartitionStage(settings=without("eligible_replicas", min_isr=1, preferred_check_ms=5000)),
     columns="running | ISR | leader | leader epoch",
-    not_played=UNTRIED,
 )
 def preferred_leader(s: PartitionStage) -> Steps:
     """A broker that was restarted leads nothing. The first replica of each list is the preferred leader, so

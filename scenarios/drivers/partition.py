@@ -376,7 +376,7 @@ COLUMNS: Mapping[str, Column] = {
     "AR": lambda s, _: s.state.replicas,
     "adding": lambda s, _: s.state.adding,
     "removing": lambda s, _: s.state.removing,
-    "ISR": lambda s, _: s.state.isr,
+    "ISR": lambda s, _: tuple(sorted(s.state.isr)),  # a set, which Kafka before 4.0 names in another order
     "ELR": lambda s, _: s.state.elr,
     "leader": lambda s, _: s.state.leader if s.state.leader >= 0 else None,
     "leader epoch": lambda s, _: s.state.leader_epoch,

@@ -34,13 +34,10 @@ from model.replication.replica_manager import DelayedFetch, ReplicaManager
 from model.settings import Settings
 from scenarios.drivers.cluster import ClusterStage
 from scenarios.drivers.partition import TP, PartitionStage
-from scenarios.framework import UNTRIED
 from tests.harness.contract.modelled_replicas import ModelledReplicas
 
 OF_REPLICAS = tuple(
-    name
-    for name, one in SCENARIOS.items()
-    if one.not_played in ("", UNTRIED) and type(one.stage()) is PartitionStage
+    name for name, one in SCENARIOS.items() if not one.not_played and type(one.stage()) is PartitionStage
 )
 KAFKA = version_of("4.4.0")
 BUGS = {
@@ -112,6 +109,24 @@ def test_a_planted_bug_is_a_difference(
     difference = play(SCENARIOS[name], KAFKA, places.real(bug), ScenarioComparison())
     assert difference is not None
     assert difference.real != difference.modelled
+
+
+def test_a_controller_that_balances_no_leaders_is_a_difference(
+    places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its last step differs, which waits."""
+    monkeypatch.setattr(scenarios, "LOOKS", 3)
+
+    def unbalanced(stage: ClusterStage) -> ClusterStage:
+        assert isinstance(stage, PartitionStage)
+        place = ModelledReplicas(stage.again(replace(stage.settings, preferred_check_ms=0)))
+        places.made.append(place)
+        return ReplicaStage(place, stage.replicas, stage.settings, spare=stage.spare)
+
+    difference = play(SCENARIOS["preferred-leader"], KAFKA, unbalanced, ScenarioComparison())
+    assert difference is not None
+    assert difference.real == {"leader": "2", "leader epoch": "3"}
+    assert difference.modelled == {"leader": "1", "leader epoch": "4"}
 
 
 WAITS = ("kept-for-ever", "not-kept", "kept-too-short", "kept-too-long")
