@@ -32,7 +32,7 @@ ACCEPT: Final = 1
 LIMIT: Final = int(SHARE_LIMIT["group.share.delivery.count.limit"])
 LOCK_S: Final = 30
 """How long a member holds a record: no lock of a schedule ends in time."""
-GIVEN_S: Final = 3.0
+GIVEN_S: Final = 8.0
 """So long after the first record that a member is given it has all the others that the group has to give."""
 
 
@@ -131,7 +131,7 @@ def read_again(stage: FiveBrokers, name: str, good: bool) -> PerformedDeliveries
     """A member is given a batch of ten records; it accepts the first five and two in the middle. The
     preferred leader is elected, and reads what is stored. Both sides are the same schedule."""
     (tp,) = stage.create(name, [(stage.d, stage.e, stage.c)])
-    producer = PlainProducer(stage, {"acks": -1, "linger.ms": 500}, says=False)
+    producer = PlainProducer(stage, {"acks": -1, "linger.ms": 10_000}, says=False)
     producer.send(tp, *map(str, range(10)))
     producer.wait()
     _make_group(stage, name)
