@@ -23,6 +23,8 @@ answers              Ring 3, clients: what they learned about transactions is in
                      coordinators' log.
 audit                Ring 0: what the files of brokers say of one partition agrees,
                      replica with replica and file with log.
+captured_messages    The messages that were seen on the network, as rules about
+                     them need them.
 classes              Anomaly classes that only logs show, and where Kafka permits
                      their findings.
 cleaned_to           How far a log of a compacted topic may have been cleaned, where

@@ -10,28 +10,27 @@ Without messages these rules are not asked. Where messages may be missing, findi
 """
 
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from msgspec.structs import replace
 
 from checkers.engine.check import Tally, WholeRun
 from checkers.engine.findings import NOWHERE, Found, LogFinding
+from checkers.logs.captured_messages import CLOCK_NS, CapturedMessages, exchange, waited_for, whom
 from checkers.logs.classes import EARLY, LOST_DECISION, MISANSWERED
-from checkers.logs.clocks import seen_apart_ms
-from checkers.logs.elections import Elections, elections, newest_log, survivor
+from checkers.logs.elections import survivor
 from checkers.logs.replicas import Array, replicas
 from checkers.logs.rule import Rule, checks_of
 from checkers.logs.transactions import NEVER, PREPARED, TransactionLogs, transaction_logs
-from checkers.logs.zookeeper_log import FOREVER, zookeeper_log
+from checkers.logs.zookeeper_log import FOREVER
 from core.internal_topics import TRANSACTION_TOPIC
 from core.op import TopicPartition
 from history.evidence import Evidence
-from history.evidence_tables import ALL, CLIENT, END_TXN, FETCH, PRODUCE, WRITE_TXN_MARKERS
+from history.evidence_tables import ALL, CLIENT, END_TXN, PRODUCE, WRITE_TXN_MARKERS
 from history.reader import History
 from history.tables import TableRow
 from model.protocol.messages import PartitionState
@@ -80,8 +79,6 @@ RULES: Final = {
     ),
 }
 
-CLOCK_NS: Final = 1_000_000
-"""How far the times of two messages may be apart from their order."""
 NO_ACKS: Final = 0
 
 
@@ -100,23 +97,6 @@ def join(run: WholeRun, result: Tally) -> None:
 CHECKS: Final = checks_of(RULES, ring=4, join=join)
 
 
-@dataclass(frozen=True, slots=True)
-class FollowerFetches:
-    """The Fetches of a follower for one partition, in the order of time. highest: offset asked for so far."""
-
-    ns: Array
-    leader: Array
-    offset: Array
-    epoch: Array
-    highest: Array
-
-    def reached(self, offset: int, leader: int, epoch: int) -> int:
-        """Time of the first one beyond an offset to a leader, in this leader epoch or a later one; NEVER =
-        there is none."""
-        fits = (self.offset > offset) & (self.leader == leader) & ((self.epoch >= epoch) | (self.epoch < 0))
-        return int(self.ns[np.argmax(fits)]) if fits.any() else NEVER
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
     """A decision that a log holds. epoch: leader epoch."""
@@ -133,38 +113,28 @@ class Prepared:
 class _Messages:
     def __init__(self, evidence: Evidence, history: History | None, result: Found) -> None:
         self.evidence = evidence
-        self.history = history
         self.result = result
-        self.frames = evidence.table("frames")
-        self.apart_ms = seen_apart_ms(self.frames)
-        self.names = _topic_names(evidence)
-        self.parts = joined(self.frames, evidence.table("frame_parts"))
-        by_id = self.parts.filter(pc.is_null(self.parts["topic"]))["topic_id"].unique().to_pylist()
-        self.unnamed = {*by_id} - {None, *self.names}
-        self.gaps = evidence.table("gaps").to_pylist()
+        self.seen = CapturedMessages(evidence, history)
         self.logs: TransactionLogs = evidence.once(transaction_logs)
-        self._elections: dict[TopicPartition, Elections] = {}
-        self.fetched, self.asked = self._fetched("client"), self._fetched("server")
-        self.told = self._told()
         self.prepared = self._prepared()
 
     # ---- markers
 
     def markers(self) -> None:
         """Each request that writes markers, marker by marker."""
-        sent = self.parts.filter(pc.equal(self.parts["api"], WRITE_TXN_MARKERS))
+        sent = self.seen.parts.filter(pc.equal(self.seen.parts["api"], WRITE_TXN_MARKERS))
         for row in sent.to_pylist():
-            tp = self._tp(row)
+            tp = self.seen.tp(row)
             if tp is None:
                 continue
             key = row["producer_id"], row["producer_epoch"], row["commit"], tp
-            ms = row["ms"] + self.apart_ms
+            ms = row["ms"] + self.seen.apart_ms
             own = [one for one in self.prepared.get(key, ()) if one.ms <= ms]
             self.result.asked[MARKERS_LOGGED] += 1
             if not own:
                 self._unlogged(row, tp)
                 continue
-            current = [one for one in own if one.until_ms >= ms - 2 * self.apart_ms] or own
+            current = [one for one in own if one.until_ms >= ms - 2 * self.seen.apart_ms] or own
             self.result.asked[MARKERS_COMMITTED] += 1
             sender = row["client"], row["coordinator_epoch"]
             if not any(self._known(one, sender, row) for one in current):
@@ -211,7 +181,7 @@ class _Messages:
     def _unlogged(self, row: TableRow, tp: TopicPartition) -> None:
         what = "COMMIT" if row["commit"] else "ABORT"
         text = (
-            f"node {row['client']} sent node {row['server']} {self._when(row['at_ns'])} a {what} marker"
+            f"node {row['client']} sent node {row['server']} {self.seen.when(row['at_ns'])} a {what} marker"
             f" {row['producer_id']}/{row['producer_epoch']} for {tp} (coordinator epoch"
             f" {row['coordinator_epoch']}); no log of __transaction_state has a decision like it"
         )
@@ -235,7 +205,7 @@ class _Messages:
         """Whether a coordinator (node, leader epoch) could know that a decision is committed when it sent a
         frame."""
         (me, epoch), until = sender, row["at_ns"] + CLOCK_NS
-        for state in self._states(one.log, row["ms"]):
+        for state in self.seen.states(one.log, row["ms"]):
             leader = state.leader
             if leader < 0 or state.leader_epoch < one.epoch or (leader != me and state.leader_epoch > epoch):
                 continue
@@ -249,13 +219,13 @@ class _Messages:
         times = [-NEVER]
         for node in in_sync:
             if node != leader:
-                fetched = self.fetched.get((one.log, node))
+                fetched = self.seen.fetched.get((one.log, node))
                 times.append(fetched.reached(one.offset, leader, epoch) if fetched else NEVER)
         return max(times)
 
     def _heard(self, me: int, leader: int, since: int, until: int) -> bool:
         """A leader answered a Fetch of this node in a stretch of time, perhaps with its high watermark."""
-        told = self.told.get((me, leader))
+        told = self.seen.answered.get((me, leader))
         if told is None:
             return False
         at = int(np.searchsorted(told, since - CLOCK_NS))
@@ -266,7 +236,7 @@ class _Messages:
         loaded = " which it had loaded," if one.epoch < epoch else ""
         text = (
             f"node {row['client']}, coordinator of {one.transactional_id} in leader epoch {epoch}, sent node"
-            f" {row['server']} {self._when(row['at_ns'])} the marker"
+            f" {row['server']} {self.seen.when(row['at_ns'])} the marker"
             f" {row['producer_id']}/{row['producer_epoch']} for {tp} by {one.text},{loaded} and could not"
             f" know that this was committed: {self._missing(one, row)}"
         )
@@ -276,9 +246,9 @@ class _Messages:
     def _missing(self, one: Prepared, row: TableRow) -> str:
         """Which in-sync replica had not asked a coordinator for what follows a decision, in words."""
         leader, epoch, ns = row["client"], row["coordinator_epoch"], row["at_ns"]
-        states = [state for state in self._states(one.log, row["ms"]) if state.leader_epoch == epoch]
+        states = [state for state in self.seen.states(one.log, row["ms"]) if state.leader_epoch == epoch]
         for node in states[-1].isr if states else ():
-            fetched = self.fetched.get((one.log, node))
+            fetched = self.seen.fetched.get((one.log, node))
             when = fetched.reached(one.offset, leader, epoch) if fetched else NEVER
             if node != leader and when > ns:
                 asked = "never did" if when == NEVER else f"did {(when - ns) / 1e6:.1f} ms later"
@@ -295,25 +265,25 @@ class _Messages:
             newest[producer_id, commit] += every
         for some in newest.values():
             some.sort(key=lambda one: one.ms)
-        rows = self.parts.filter(pc.equal(self.parts["api"], END_TXN)).to_pylist()
+        rows = self.seen.parts.filter(pc.equal(self.seen.parts["api"], END_TXN)).to_pylist()
         asked = {(row["connection"], row["correlation"]): row for row in rows if not row["answer"]}
         for row in rows:
             sent = asked.get((row["connection"], row["correlation"]))
             if not row["answer"] or row["error"] or sent is None:
                 continue
-            until = row["ms"] + self.apart_ms
+            until = row["ms"] + self.seen.apart_ms
             own = [one for one in newest[sent["producer_id"], sent["commit"]] if one.ms <= until]
             if not own:
                 continue  # a transaction without records has no decision; `answers-decided` asks the others
             self.result.asked[ENDED] += 1
-            current = [one for one in own if one.ms >= until - 2 * self.apart_ms] or own[-1:]
+            current = [one for one in own if one.ms >= until - 2 * self.seen.apart_ms] or own[-1:]
             if not any(self._known(one, (row["server"], NEVER), row) for one in current):
                 self._early_end(own[-1], sent, row)
 
     def _early_end(self, one: Prepared, sent: TableRow, row: TableRow) -> None:
         what = "commit" if sent["commit"] else "abort"
         text = (
-            f"node {row['server']} answered {one.transactional_id} {self._when(row['at_ns'])} that its"
+            f"node {row['server']} answered {one.transactional_id} {self.seen.when(row['at_ns'])} that its"
             f" transaction {sent['producer_id']}/{sent['producer_epoch']} had ended ({what}), and could not"
             f" know that {one.text} was committed: no in-sync set that it had led so far had asked for what"
             " follows"
@@ -325,16 +295,16 @@ class _Messages:
 
     def produced(self) -> None:
         """Each batch that was acknowledged with acks=all."""
-        mine = self.parts.filter(pc.equal(self.parts["api"], PRODUCE))
+        mine = self.seen.parts.filter(pc.equal(self.seen.parts["api"], PRODUCE))
         sent = mine.filter(pc.and_(pc.invert(mine["answer"]), pc.equal(mine["acks"], -1)))
         records: dict[tuple[object, ...], list[tuple[int, TableRow]]] = defaultdict(list)
         for row in sent.to_pylist():
-            records[_exchange(row)].append((row["records"], row))
+            records[exchange(row)].append((row["records"], row))
         answered = mine.filter(pc.and_(mine["answer"], pc.equal(mine["error"], 0)))
         due: dict[tuple[TopicPartition, int], list[tuple[int, int, TableRow]]] = defaultdict(list)
         for row in answered.to_pylist():
-            batches = [one for one in records.get(_exchange(row), ()) if one[1]["number"] < row["number"]]
-            tp = self._tp(row)
+            batches = [one for one in records.get(exchange(row), ()) if one[1]["number"] < row["number"]]
+            tp = self.seen.tp(row)
             if batches and row["offset"] >= 0 and tp is not None:
                 asked = batches[-1][1]
                 last = row["offset"] + batches[-1][0] - 1
@@ -345,7 +315,7 @@ class _Messages:
     def _replicated(self, tp: TopicPartition, leader: int, some: Sequence[tuple[int, int, TableRow]]) -> None:
         """Batches of a partition that a leader acknowledged: time, last offset, and the answer. Of a leader
         that was alone in sync by then nothing is asked."""
-        lineage = self._lineage(tp)
+        lineage = self.seen.lineage(tp)
         if lineage.unknown or lineage.topics > 1:
             why = lineage.unknown or "several topics had its name, one after the other"
             self.result.leave_open(REPLICATED, tp, why)
@@ -354,10 +324,10 @@ class _Messages:
         wall = np.array([one[2]["ms"] for one in some], np.int64)
         last = np.array([one[1] for one in some], np.int64)
         explained, alone = np.zeros(len(some), np.bool_), np.zeros(len(some), np.bool_)
-        led = [(ms, state) for ms, state in _waited_for(lineage) if state.leader == leader]
+        led = [(ms, state) for ms, state in waited_for(lineage) if state.leader == leader]
         appended = self._appended(tp, led, some)
         for ms, state in led:
-            fits = (wall + self.apart_ms >= ms) & (state.leader_epoch >= appended)
+            fits = (wall + self.seen.apart_ms >= ms) & (state.leader_epoch >= appended)
             followers = {*state.isr} - {leader}
             for node in followers:
                 fits &= self._has(tp, node, ns, last)
@@ -369,7 +339,7 @@ class _Messages:
             row = some[at][2]
             asked = row["asked"]
             text = (
-                f"node {leader} acknowledged {self._when(row['at_ns'])} the batch"
+                f"node {leader} acknowledged {self.seen.when(row['at_ns'])} the batch"
                 f" {asked['producer_id']}/{asked['producer_epoch']}, sequence {asked['sequence']}, at offsets"
                 f" {row['offset']} to {int(last[at])} of {tp}, and no in-sync set that it had led so far had"
                 " asked for what follows"
@@ -386,7 +356,7 @@ class _Messages:
         """The leader epoch in which a leader appended each batch, by the log at the end; -1 = unknown. led:
         its states. Where that epoch began after the answer, the log has another batch in its place."""
         unknown = np.full(len(some), -1, np.int64)
-        main = survivor(replicas(self.evidence, tp), self._lineage(tp))
+        main = survivor(replicas(self.evidence, tp), self.seen.lineage(tp))
         if main is None or not main.ordered or not main.count:
             return unknown
         since: dict[int, int] = {}
@@ -402,14 +372,14 @@ class _Messages:
         epochs = main.whole["leader_epoch"][here]
         began = np.array([since.get(epoch, FOREVER) for epoch in epochs.tolist()], np.int64)
         wall = np.array([row["ms"] for _, _, row in some], np.int64)
-        known = (held == same).all(axis=1) & (began <= wall + self.apart_ms)
+        known = (held == same).all(axis=1) & (began <= wall + self.seen.apart_ms)
         return np.where(known, epochs, unknown)
 
     def _has(self, tp: TopicPartition, node: int, ns: Array, last: Array) -> Array:
         """Whether a replica had a record by a time: it had asked for what follows, or another one had asked
         it for that."""
         found = np.zeros(len(ns), np.bool_)
-        for fetched in (self.fetched.get((tp, node)), self.asked.get((tp, node))):
+        for fetched in (self.seen.fetched.get((tp, node)), self.seen.asked.get((tp, node))):
             if fetched is not None:
                 at = np.searchsorted(fetched.ns, ns, "right") - 1
                 found |= (at >= 0) & (fetched.highest[np.maximum(at, 0)] > last)
@@ -419,8 +389,9 @@ class _Messages:
         """Each answer to a Produce for it. A coordinator appends to its log without a request.
 
         Kafka would take it from a client with the id `__admin_client`, which no client of a run has."""
-        answers = self.parts.filter(pc.and_(self.parts["answer"], pc.equal(self.parts["api"], PRODUCE)))
-        ids = [one for one, name in self.names.items() if name == TRANSACTION_TOPIC]
+        parts = self.seen.parts
+        answers = parts.filter(pc.and_(parts["answer"], pc.equal(parts["api"], PRODUCE)))
+        ids = [one for one, name in self.seen.names.items() if name == TRANSACTION_TOPIC]
         by_id = pc.is_in(answers["topic_id"], pa.array(ids, pa.string()))
         by_name = pc.fill_null(pc.equal(answers["topic"], TRANSACTION_TOPIC), fill_value=False)
         mine = answers.filter(pc.or_(by_name, by_id))
@@ -428,8 +399,8 @@ class _Messages:
         for row in mine.filter(pc.equal(mine["error"], 0)).to_pylist():
             tp = TopicPartition(TRANSACTION_TOPIC, row["partition"])
             text = (
-                f"{tp}: node {row['server']} acknowledged {self._when(row['at_ns'])} to"
-                f" {_whom(row['client'])} what it had produced at offset {row['offset']}, and was not to"
+                f"{tp}: node {row['server']} acknowledged {self.seen.when(row['at_ns'])} to"
+                f" {whom(row['client'])} what it had produced at offset {row['offset']}, and was not to"
                 " take it."
             )
             self.result.refuse(
@@ -448,12 +419,12 @@ class _Messages:
 
     def in_turn(self) -> None:
         """Each answer, connection by connection; of each only the first that is not due."""
-        silent = self.parts.filter(pc.equal(self.parts["acks"], NO_ACKS))["number"].to_pylist()
+        silent = self.seen.parts.filter(pc.equal(self.seen.parts["acks"], NO_ACKS))["number"].to_pylist()
         unanswered = set(silent)
         due: dict[int, deque[int]] = defaultdict(deque)
         wrong: set[int] = set()
         columns = ("connection", "number", "at_ns", "answer", "correlation", "client", "server")
-        for row in zip(*(self.frames[name].to_pylist() for name in columns), strict=True):
+        for row in zip(*(self.seen.frames[name].to_pylist() for name in columns), strict=True):
             connection, number, ns, answer, correlation, client, server = row
             if connection in wrong:
                 continue
@@ -464,13 +435,13 @@ class _Messages:
                     continue
                 wrong.add(connection)
                 first = f"{due[connection][0]} was due" if due[connection] else "no request waited for one"
-                text = f"node {server} sent {_whom(client)} {self._when(ns)} the answer to request"
+                text = f"node {server} sent {whom(client)} {self.seen.when(ns)} the answer to request"
                 self._not_due(connection, server, f"{text} {correlation} of connection {connection}; {first}")
             elif number not in unanswered:
                 due[connection].append(correlation)
 
     def _not_due(self, connection: int, server: int, text: str) -> None:
-        for gap in self.gaps:
+        for gap in self.seen.gaps:
             if gap["connection"] in (ALL, connection):
                 self.result.leave_open(
                     IN_TURN, NOWHERE, f"{text}; messages may have been missed: {gap['why']}"
@@ -479,51 +450,6 @@ class _Messages:
         self.result.refuse(
             LogFinding(check=IN_TURN, log=NOWHERE, offset=-1, take=-1, nodes=(server,), text=f"{text}.")
         )
-
-    # ---- what is known
-
-    def _fetched(self, end: str) -> dict[tuple[TopicPartition, int], FollowerFetches]:
-        """Of followers, by partition and node. end: `client` = the node that asks, `server` = the one that is
-        asked."""
-        rows = self.parts.filter(pc.equal(self.parts["api"], FETCH))
-        keys = [*_PARTITION, end]
-        places = pa.table({name: rows[name] for name in keys} | {"row": pa.array(np.arange(rows.num_rows))})
-        groups = places.group_by(keys).aggregate([("row", "list")])
-        mine: dict[tuple[TopicPartition, int], list[Array]] = defaultdict(list)
-        for key, some in zip(groups.select(keys).to_pylist(), groups["row_list"], strict=True):
-            if (tp := self._tp(key)) is not None:
-                mine[tp, key[end]].append(some.values.to_numpy())
-        columns = {name: rows[name].to_numpy() for name in ("at_ns", "server", "offset")}
-        epochs = pc.fill_null(rows["leader_epoch"], -1).to_numpy()
-        found = {}
-        for which, rows_of in mine.items():
-            at = np.sort(np.concatenate(rows_of))  # a topic stands there by its name, or by its id
-            ns, leader, offset = (columns[name][at] for name in ("at_ns", "server", "offset"))
-            found[which] = FollowerFetches(ns, leader, offset, epochs[at], np.maximum.accumulate(offset))
-        return found
-
-    def _told(self) -> dict[tuple[int, int], Array]:
-        """When a leader answered Fetches of a follower: by follower and leader."""
-        rows = self.frames.filter(pc.and_(self.frames["answer"], pc.equal(self.frames["api"], FETCH)))
-        client, server, ns = (rows[name].to_numpy() for name in ("client", "server", "at_ns"))
-        pairs = {(int(one), int(other)) for one, other in zip(client, server, strict=True) if one != CLIENT}
-        return {pair: ns[(client == pair[0]) & (server == pair[1])] for pair in pairs}
-
-    def _lineage(self, tp: TopicPartition) -> Elections:
-        if tp not in self._elections:
-            self._elections[tp] = elections(self.evidence, tp)
-        return self._elections[tp]
-
-    def _states(self, tp: TopicPartition, until_ms: int) -> Iterator[PartitionState]:
-        """The states of a partition that began by a time."""
-        return (state for ms, state in _waited_for(self._lineage(tp)) if ms <= until_ms + self.apart_ms)
-
-    def _tp(self, row: TableRow) -> TopicPartition | None:
-        name = row["topic"] or self.names.get(row["topic_id"])
-        return None if name is None else TopicPartition(name, row["partition"])
-
-    def _when(self, ns: int) -> str:
-        return f"at {self.history.seconds(ns):.4f} s" if self.history else f"at {ns / 1e9:.4f} s"
 
     def _early(
         self,
@@ -536,10 +462,10 @@ class _Messages:
         transactional_id: str = "",
     ) -> None:
         """A finding, unless a Fetch may have been missed, or be of this topic, or the leaders are unknown."""
-        doubt = self._lineage(tp).unknown
-        if self.unnamed:
-            doubt = doubt or f"messages name a topic by an id that no log has, {min(self.unnamed)}"
-        for gap in self.gaps:
+        doubt = self.seen.lineage(tp).unknown
+        if self.seen.unnamed:
+            doubt = doubt or f"messages name a topic by an id that no log has, {min(self.seen.unnamed)}"
+        for gap in self.seen.gaps:
             since = gap["at_ns"] - CLOCK_NS
             if since <= row["at_ns"] and (gap["connection"] == ALL or gap["client"] != CLIENT):
                 doubt = doubt or f"messages may have been missed: {gap['why']}"
@@ -560,45 +486,3 @@ class _Messages:
                 ms=row["ms"],
             )
         )
-
-
-def _waited_for(lineage: Elections) -> Iterator[tuple[int, PartitionState]]:
-    """A partition's states with those in-sync replicas that a leader waits for. With ZooKeeper a reassignment
-    tells the leader who is taken off before that one has left the in-sync set; from then on the leader knows
-    nothing of it, and counts without it (Partition.updateAssignmentAndIsr, maybeIncrementLeaderHW)."""
-    for ms, state in lineage.states:
-        leaving = state.removing if lineage.by_zookeeper else ()
-        yield ms, replace(state, isr=tuple(node for node in state.isr if node not in leaving))
-
-
-def _whom(client: int) -> str:
-    return "a client" if client == CLIENT else f"node {client}"
-
-
-_PARTITION: Final = ("topic", "topic_id", "partition")
-_EXCHANGE: Final = ("connection", "correlation", *_PARTITION)
-
-
-def _exchange(row: TableRow) -> tuple[object, ...]:
-    """What a request and its answer have in common, for one partition."""
-    return tuple(row[name] for name in _EXCHANGE)
-
-
-def joined(frames: pa.Table, parts: pa.Table) -> pa.Table:
-    """What frames say, by their numbers, with the columns of the frames."""
-    at = pa.array(np.searchsorted(frames["number"].to_numpy(), parts["number"].to_numpy()))
-    own = frames.drop_columns(["number"]).take(at)
-    for name in own.column_names:
-        parts = parts.append_column(name, own[name])
-    return parts
-
-
-def _topic_names(evidence: Evidence) -> Mapping[str, str]:
-    """Names of topics by their ids."""
-    if (znodes := evidence.once(zookeeper_log)) is not None:
-        return znodes.names
-    log = evidence.once(newest_log)
-    if log is None:
-        return {}
-    rows = log.filter(pc.equal(log["name"], "TopicRecord")).select(["topic_id", "topic"]).to_pylist()
-    return {row["topic_id"]: row["topic"] for row in rows}

@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 
 from checkers.engine.check import Tally, WholeRun
 from checkers.engine.findings import NOWHERE, LogFinding
+from checkers.logs.captured_messages import CLOCK_NS, joined
 from checkers.logs.clocks import seen_apart_ms
-from checkers.logs.messages import CLOCK_NS, joined
 from checkers.logs.rule import Rule, checks_of
 from checkers.logs.zookeeper_log import FOREVER, EphemeralZnode, StateZnode, ZooKeeperLog, zookeeper_log
 from checkers.logs.zookeeper_time import ZooKeeperTime

@@ -14,17 +14,16 @@ import pytest
 
 from checkers.engine.check import Tally
 from checkers.engine.findings import NOWHERE
+from checkers.logs.captured_messages import CLOCK_NS, waited_for
 from checkers.logs.elections import Elections
 from checkers.logs.messages import (
     CHECKS,
-    CLOCK_NS,
     CLOSED,
     ENDED,
     IN_TURN,
     MARKERS_COMMITTED,
     MARKERS_LOGGED,
     REPLICATED,
-    _waited_for,
 )
 from core.config import run_config
 from core.internal_topics import TRANSACTION_TOPIC as TOPIC
@@ -242,7 +241,7 @@ def test_with_zookeeper_a_leader_waits_for_no_replica_that_is_taken_off(by_zooke
         (1, PartitionState((1, 2, 3), (3, 1, 2), 3)),
         (2, PartitionState((3, 2, 1), (3, 1, 2), 3, removing=(1,))),
     ]
-    found = _waited_for(Elections(states=states, by_zookeeper=by_zookeeper))
+    found = waited_for(Elections(states=states, by_zookeeper=by_zookeeper))
     assert [(ms, state.isr) for ms, state in found] == [
         (1, (3, 1, 2)),
         (2, (3, 2) if by_zookeeper else (3, 1, 2)),
