@@ -65,9 +65,10 @@ soak: setup ## run after run within BUDGET= (30m), then results/index.html: MATR
 		$(if $(MATRIX),--matrix '$(MATRIX)') $(if $(SEED),--seed '$(SEED)'))
 
 .PHONY: contract
-contract: setup ## the model against a real broker, by scenarios and random requests: KAFKA= REQUESTS= SEED=
+contract: setup ## the model against a real broker, by scenarios and random requests: KAFKA= REQUESTS= SEED= HELD=
 	$(call with_exit_code,$(BIN)/inquest model contract $(KAFKA_OPTION) \
-		$(if $(REQUESTS),--requests '$(REQUESTS)') $(if $(SEED),--seed '$(SEED)'))
+		$(if $(REQUESTS),--requests '$(REQUESTS)') $(if $(SEED),--seed '$(SEED)') \
+		$(if $(HELD),--held --no-scenarios))
 
 .PHONY: check
 check: $(INSTALLED) ## judge a recorded run again: RUN=results/… or a URL, MASTER=

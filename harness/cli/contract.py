@@ -20,13 +20,16 @@ def contract(
     sut: Annotated[
         str, typer.Option(help="kafka, or model: a broker of the model behind Kafka's protocol.")
     ] = "kafka",
+    held: Annotated[
+        bool, typer.Option(help="Send the requests to three brokers, messages between which are held.")
+    ] = False,
     scenarios: Annotated[bool, typer.Option(help="Play the scenarios of docs/model first.")] = True,
     results: Annotated[Path, typer.Option(help="Folder for the result and the broker's log.")] = RESULTS,
 ) -> None:
     """Compare the model with a real broker, or its own broker behind Kafka's protocol, by scenarios and by
     random requests; exit code 1 for a difference not listed."""
     from core.systems import KAFKA_VERSION
-    from harness.contract.cluster import BROKERS, compare
+    from harness.contract.cluster import BROKERS, compare, refused_held
     from harness.contract.scenarios import PLAYED, SCENARIOS
     from harness.contract.versions import version_of
 
@@ -36,13 +39,16 @@ def contract(
     kafka = kafka or KAFKA_VERSION
     seed = random.SystemRandom().randrange(2**31) if seed is None else seed
     version_of(kafka)  # refuses before a folder is made
+    if held and (why := refused_held(kafka, sut)):
+        raise UsageError(f"--held: {why}")
     folder = results / "contract" / unused_name(kafka)
     with written_into(folder):
         folder.mkdir(parents=True)
     title = (
         f"Kafka {kafka}" if sut == "kafka" else f"its own broker behind Kafka's protocol, as Kafka {kafka}"
     )
-    show(f"the model against {title}, seed {seed}: {requests} requests")
+    among = " to brokers between which messages are held" if held else ""
+    show(f"the model against {title}, seed {seed}: {requests} requests{among}")
     with interruptible(f"the broker's log is in {folder / 'cluster'}"):
         names = PLAYED if scenarios else ()
         compared = compare(
@@ -53,6 +59,7 @@ def contract(
             say=show_lines,
             names=names,
             start=BROKERS[sut],
+            held=held,
         )
     outcome, played = compared.requests, compared.scenarios
     answers = [f"{count:9} {kind} {error}" for (kind, error), count in sorted(outcome.answers.items())]

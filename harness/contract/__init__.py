@@ -10,6 +10,8 @@ dialect                What a client speaks, and what all translations have in c
 differences            The list of differences that are known and explained: differences.toml.
 examples               One example: a list of commands, sent to both brokers; states are compared after each.
 group_records          Records of groups and their members in `__consumer_offsets`.
+held                   Random requests to three brokers between which messages are held.
+held_commands          Random commands about one partition of three replicas.
 lanes                  Messages between nodes that wait for steps, by rules of the proxies between nodes.
 payloads               Records of Kafka's logs as the model has them in its own.
 replica_place          The real cluster on which scenarios about replicas are played.

@@ -127,7 +127,10 @@ class Topics:
 
 
 class Campaign:
-    """See the module. brokers: of a cluster of one. run: makes names unique on it."""
+    """See the module. brokers: of a cluster of one. run: makes names unique on it. workers: how many
+    examples are played at once."""
+
+    workers = WORKERS
 
     def __init__(
         self, brokers: Brokers, version: Version, run: str, seed: int, listed: tuple[Known, ...], say: Say
@@ -162,8 +165,8 @@ class Campaign:
             while (number := self._next(outcome, requests)) is not None:
                 self._one(number, spoken, outcome)
 
-        with ThreadPoolExecutor(WORKERS) as pool:
-            working = [pool.submit(work) for _ in range(WORKERS)]
+        with ThreadPoolExecutor(self.workers) as pool:
+            working = [pool.submit(work) for _ in range(self.workers)]
             try:
                 for done in as_completed(working):
                     done.result()
@@ -183,7 +186,7 @@ class Campaign:
             return self._numbers
 
     def _one(self, number: int, spoken: int, outcome: CampaignResult) -> None:
-        example = examples.drawn(self._seed, number, spoken)
+        example = self.drawn(number, spoken)
         played = self.play(example)
         with self._lock:
             outcome.add(played)
@@ -210,6 +213,10 @@ class Campaign:
         self._say(failure.text)  # at once: a later example may fail to run
         with self._lock:
             outcome.failures.append(failure)
+
+    def drawn(self, number: int, spoken: int) -> CommandSequence:
+        """The example of a number, for clients of a transaction version."""
+        return examples.drawn(self._seed, number, spoken)
 
     def play(self, example: CommandSequence) -> Played:
         """Play an example under new names. Raises: AdminError, ClusterError, NotYet."""

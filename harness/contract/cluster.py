@@ -17,6 +17,8 @@ from core.config import run_config
 from core.errors import UsageError
 from core.runtime import run_blocking
 from core.systems import is_since
+from harness.contract import held as held_requests
+from harness.contract import held_commands
 from harness.contract.campaign import Campaign, CampaignResult, Say, wait_for_coordinators
 from harness.contract.dialect import Dialect
 from harness.contract.differences import known
@@ -192,9 +194,11 @@ def compare(
     say: Say,
     names: Collection[str] = PLAYED,
     start: Start = kafka_broker,
+    held: bool = False,
 ) -> Compared:
     """The model against one broker of this version: by the scenarios of these names, then by random requests.
-    requests: their number, 0 = none. start: which kind of broker.
+    requests: their number, 0 = none. start: which kind of broker. held: the requests go to several brokers,
+    between which messages are held.
 
     Raises: UsageError (the version is too old), ClusterError, AdminError.
     """
@@ -216,6 +220,9 @@ def compare(
     if names:
         say(played.text)
     outcome = CampaignResult()
+    if held:
+        _compare_held(version, requests, seed, folder, say, outcome)
+        return Compared(played, outcome)
     versions = version.transaction_versions if requests else ()
     for at_once in [(one,) for one in versions] if apart or not versions else [versions]:
         # one whose coordinators have their first epoch, as the model's
@@ -224,6 +231,28 @@ def compare(
             campaign = Campaign(cluster.admin, version, folder.name, seed, () if apart else known(), say)
             campaign.run(requests * len(at_once) // len(versions), outcome, at_once)
     return Compared(played, outcome)
+
+
+def refused_held(kafka: str, sut: str) -> str:
+    """Why no messages can be held between brokers of this version and kind; "" = they can."""
+    if sut != "kafka":
+        return "brokers of the model stand alone here: no messages between them can be held"
+    return "" if is_since(kafka, REPLICAS_SINCE) else f"Kafka {kafka}: {TOO_OLD}"
+
+
+def _compare_held(
+    version: Version, requests: int, seed: int, folder: Path, say: Say, outcome: CampaignResult
+) -> None:
+    """By random requests to three brokers; one more is the witness."""
+    stories = _Stories()
+    spoken = version.transaction_versions[-1]
+    settings = replica_settings(held_requests.settings_of(version.era_of(spoken)))
+    settings["broker.session.timeout.ms"] = str(held_requests.SESSION_MS)
+    where = folder / f"{folder.name}-held"
+    with kafka_replicas(version, len(held_commands.REPLICAS) + 1, where, settings) as cluster:
+        real = partial(_real, cluster, version, stories)
+        campaign = held_requests.HeldCampaign(real, version, folder.name, seed, known(), say)
+        campaign.run(requests, outcome, (spoken,))
 
 
 class Needs(NamedTuple):

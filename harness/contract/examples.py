@@ -28,7 +28,7 @@ from model.protocol.coordinator_messages import (
     SyncGroup,
 )
 from model.protocol.messages import Fetch, FetchPartition, ListOffsets
-from model.protocol.requests import AnyRequest, Response
+from model.protocol.requests import AnyRequest, Request, Response
 
 ROUNDS: Final = 60
 PAUSES_S: Final = (0.002, 0.1)
@@ -56,6 +56,18 @@ class NoAnswerYet(Response, frozen=True):
     """There is no answer yet."""
 
 
+class Shown(Response, frozen=True):
+    """What one side shows that no client asks for. cell: in words."""
+
+    cell: str
+
+
+class Look(Request[Shown], frozen=True):
+    """At what no client asks for. column: its heading."""
+
+    column: str
+
+
 class CommandSequence(NamedTuple):
     """transaction_version: what its clients speak."""
 
@@ -77,7 +89,7 @@ class Difference(NamedTuple):
     @property
     def kind(self) -> tuple[str, bool, tuple[str, ...], tuple[str, ...]]:
         """Equal for differences of the same kind."""
-        name = type(self.request).__name__
+        name = self.request.column if isinstance(self.request, Look) else type(self.request).__name__
         return name, self.state, tuple(errors(self.real)), tuple(errors(self.modelled))
 
     @property
@@ -123,12 +135,12 @@ def play(
     play = _Play(situation, modelled, real, rounds)
     try:
         play.all(example.commands)
-    except _DiffersError as error:
+    except DiffersError as error:
         play.played.difference = error.difference
     return play.played
 
 
-class _DiffersError(Exception):
+class DiffersError(Exception):
     """The first difference."""
 
     def __init__(self, difference: Difference) -> None:
@@ -147,7 +159,7 @@ class _Play:
         self.unseen = 0
 
     def all(self, commands: Sequence[RandomCommand]) -> None:
-        """Raises: _DiffersError, AdminError, ClusterError."""
+        """Raises: DiffersError, AdminError, ClusterError."""
         for after, command in enumerate(commands):
             request = self.situation.request(command)
             if request is not None:
@@ -191,7 +203,7 @@ class _Play:
         found = list(errors(expected))
         self.played.answers.update((type(request).__name__, error) for error in found)
         if answer != expected:
-            raise _DiffersError(Difference(*self.newest, request, answer, expected, state=False))
+            raise DiffersError(Difference(*self.newest, request, answer, expected, state=False))
         self.situation.learn(command, request, expected)
         return KafkaError.NONE.name in found
 
@@ -205,7 +217,7 @@ class _Play:
                 return
             time.sleep(pause)
             pause = min(2 * pause, longest)
-        raise _DiffersError(Difference(*self.newest, question, answer, expected, state=True))
+        raise DiffersError(Difference(*self.newest, question, answer, expected, state=True))
 
 
 def _answer(real: Side, request: AnyRequest, expected: Response) -> Response:

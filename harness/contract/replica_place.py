@@ -18,7 +18,7 @@ from harness.brokers.admin.protocol import view
 from harness.containers.cluster import ContainerCluster
 from harness.contract import replicas
 from harness.contract.lanes import Lane
-from harness.contract.replica_stage import PACE, PRODUCER_MS
+from harness.contract.replica_stage import PACE
 from harness.contract.replicas import Known
 from harness.contract.stage import CALL_S, READY_S, Place
 from model.protocol.messages import PartitionState
@@ -31,7 +31,6 @@ T = TypeVar("T")
 class KafkaReplicas(Place):
     """See the module. numbers: of rules. left: topics of earlier scenarios."""
 
-    patience_s: float = PRODUCER_MS / 1000 + CALL_S
     numbers: Iterator[int] = field(default_factory=itertools.count)
     left: list[str] = field(default_factory=list)
 

@@ -28,17 +28,19 @@ from harness.contract.replicas import Known, SeenReplica
 from harness.contract.stage import READY_S, RESTART_S, Asked, NotOnKafka, RealBroker
 from harness.processes.waiting import NotYet, until
 from model.broker import Broker
+from model.errors import KafkaError
 from model.protocol.messages import Partition, PartitionState, Produce
 from model.protocol.requests import AnyRequest
 from model.replication.node import Reply
 from model.replication.replica import Replica
 from model.settings import Settings
-from scenarios.drivers.partition import ANSWERED, EXPIRED, KEPT, TP, PartitionStage
+from scenarios.drivers.partition import ALTER_ANSWERED, ANSWERED, ASKS, EXPIRED, KEPT, TP, PartitionStage
 
 PACE: Final = 10
 """Real time for each time of the story; see `harness.contract.stage.PACE`."""
 FETCH_WAIT_MS: Final = 8000
 """So long a leader keeps a fetch: longer than a step takes, shorter than a step may wait."""
+USUAL_MS: Final = Settings().fetch_wait_ms
 TICK_MS: Final = 50
 """Of clocks: a time that has run out for a broker may not quite have for the harness."""
 LATE_MS: Final = 10_000
@@ -46,8 +48,9 @@ LATE_MS: Final = 10_000
 SESSION_MS: Final = 9000
 """Longer than a busy machine holds up a heartbeat, shorter than any replica may lag."""
 PRODUCER_MS: Final = 35_000
-"""A leader keeps a producer's request for this time: longer than a session and the shortest lag of a story
-take together, shorter than the time that has passed where a story says that it has run out."""
+"""A leader keeps a producer's request for this time, or for the request's own at the pace: longer than a
+session and the shortest lag of a story take together, shorter than the time that has passed where a story
+says that it has run out."""
 MOVED_S: Final = 5.0
 """A leader has handled the controller's answer by then: its high watermark has moved, or does not."""
 KEPT_S: Final = 0.5
@@ -58,13 +61,19 @@ CHECKPOINT_MS: Final = 100
 """Of the story: in reality twice the distance of checkpoints of high watermarks."""
 
 
+def fetch_wait_ms(settings: Settings) -> int:
+    """So long a leader keeps a fetch: `FETCH_WAIT_MS`; the story's time, where that is longer than usual."""
+    return FETCH_WAIT_MS if settings.fetch_wait_ms <= USUAL_MS else settings.fetch_wait_ms * PACE
+
+
 def broker_settings(settings: Settings) -> dict[str, str]:
     """Settings of brokers, whose times are those of the story at its pace; a message that waits for a step
     breaks no connection."""
     never = "600000"
     return {
         "replica.lag.time.max.ms": str(settings.replica_lag_ms * PACE),
-        "replica.fetch.wait.max.ms": str(FETCH_WAIT_MS),
+        "replica.fetch.wait.max.ms": str(fetch_wait_ms(settings)),
+        "replica.fetch.backoff.ms": str(settings.fetch_backoff_ms * PACE),
         "replica.fetch.max.bytes": str(FETCH_BYTES if settings.fetch_records > 1 else 1),
         "replica.socket.timeout.ms": never,
         "controller.socket.timeout.ms": never,
@@ -166,7 +175,7 @@ class LeaderBroker(RealBroker):
             super().receive(now, connection, correlation, request)
             return
         before = self._end()
-        patient = msgspec.structs.replace(request, timeout_ms=PRODUCER_MS)
+        patient = msgspec.structs.replace(request, timeout_ms=max(PRODUCER_MS, request.timeout_ms * PACE))
         earlier = self._waiting[-1][1] if self._waiting else None
         asking = Thread(target=self._answer, args=(connection, correlation, patient, earlier), daemon=True)
         asking.start()
@@ -211,6 +220,9 @@ class ReplicaStage(PartitionStage):
         self._beating: dict[int, Lane] = {}
         self._asked: dict[int, tuple[float, int]] = {}
         """Follower -> when its newest fetch reached its leader: by a clock, and in the story."""
+        self._renewed: set[int] = set()
+        """Followers that learned the next epoch of their leader while a fetch of theirs was under way: its
+        answer says nothing to them."""
         self._caught_up = CaughtUp()
         self._shrunk = False
         """The newest AlterPartition took a follower out of the in-sync set."""
@@ -290,6 +302,11 @@ class ReplicaStage(PartitionStage):
         return self.place.state()
 
     @property
+    def unfenced(self) -> set[int]:
+        """See `PartitionStage`. By the word of the witness. Raises: NotYet."""
+        return set(self._alive(self.place.witness)) - {self.place.witness}
+
+    @property
     def running(self) -> set[int]:
         """See `PartitionStage`."""
         return set(self.nodes)
@@ -359,14 +376,14 @@ class ReplicaStage(PartitionStage):
         lane = self._lane(follower)
         before = self._ended(self._seen(follower))
         lane.await_answer(MESSAGE_S)
-        self._take_answer(lane)
+        self._take_answer(follower, lane)
         asked_s, asked = self._asked.get(follower, (0.0, 0))
-        expired = time.monotonic() - asked_s >= FETCH_WAIT_MS / 1000
+        expired = time.monotonic() - asked_s >= fetch_wait_ms(self.settings) / 1000
         in_the_story = self.now - asked >= self.settings.fetch_wait_ms
         same = self._ended(self._seen(follower))[0] == before[0]
         if expired and not in_the_story and same and self._brings(follower):
             self.fetch(follower)
-            self._take_answer(lane)
+            self._take_answer(follower, lane)
         return self
 
     def asked(self, follower: int) -> str | None:
@@ -389,10 +406,27 @@ class ReplicaStage(PartitionStage):
             return EXPIRED
         return ANSWERED if self._brings(follower) else KEPT
 
-    def _take_answer(self, lane: Lane) -> None:
-        """The answer that waits arrives; where it is not an error, the follower asks again at once."""
-        if not lane.let_answer().error:
+    def sends(self, follower: int) -> bool:
+        """See `PartitionStage`. Raises: NotYet."""
+        lane = self._fetching.get((follower, self._followed(follower)))
+        return lane is not None and bool(lane.requests())
+
+    def cut(self, follower: int, *, at: int = -1) -> Self:
+        """See `PartitionStage`. Raises: NotYet."""
+        self._lane(follower, at).lose()
+        return self
+
+    def _take_answer(self, follower: int, lane: Lane) -> None:
+        """The answer that waits arrives; where it is not an error, the follower asks again at once. After an
+        error it delays the partition, and sends a fetch that takes it out of the session with the leader
+        (KIP-227). The story has no such message."""
+        error, renewed = lane.let_answer().error, follower in self._renewed
+        self._renewed.discard(follower)
+        if not error:
             lane.await_request()
+        elif error != KafkaError.OFFSET_OUT_OF_RANGE and not renewed:
+            lane.let_request()
+            lane.let_answer()
 
     @staticmethod
     def _ended(seen: SeenReplica | None) -> tuple[int, int]:
@@ -432,7 +466,7 @@ class ReplicaStage(PartitionStage):
                 lane.await_answer(MESSAGE_S if self._brings(follower) else KEPT_S)
             except NotYet:
                 return False
-        self._take_answer(lane)
+        self._take_answer(follower, lane)
         return True
 
     def settle(self) -> Self:
@@ -492,6 +526,11 @@ class ReplicaStage(PartitionStage):
                 until(MOVED_S, POLL_S, moved)
         return self
 
+    def altering(self, leader: int) -> str | None:
+        """See `PartitionStage`."""
+        lane = self._altering[leader]
+        return ASKS if lane.requests() else ALTER_ANSWERED if lane.answers() else None
+
     def tell(self, *brokers: int) -> Self:
         """See `PartitionStage`. Raises: NotYet."""
         self._await_witness()
@@ -507,6 +546,11 @@ class ReplicaStage(PartitionStage):
             lane = self._fetching.get((n, before.leader))
             if lane is not None:
                 lane.lose()  # with the fetcher, which ended
+            self._renewed.discard(n)
+        elif before is not None and after is not None and before.leader_epoch != after.leader_epoch:
+            lane = self._fetching.get((n, after.leader))
+            if lane is not None and (lane.requests() or lane.arrived() or lane.answers()):
+                self._renewed.add(n)
         epoch = (before.leader, before.leader_epoch) if before is not None else ()
         if after is not None and after.leader == n and epoch != (n, after.leader_epoch):
             self._caught_up.led(n, ns, after.isr)

@@ -144,13 +144,12 @@ def _member(value: Any, change: Callable[[str], str]) -> Any:
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where a scenario is played. story: begins all its names. dialect: of its clients. names: ids of the
-    cluster's topics. patience_s: an answer has come by then."""
+    cluster's topics."""
 
     cluster: Cluster
     dialect: Dialect
     story: str
     names: SameIds = field(default_factory=SameIds)
-    patience_s: float = CALL_S
 
     def inward(self, name: str) -> str:
         """The cluster's name for one of the scenario's."""
@@ -162,8 +161,9 @@ class Place:
 
     def ask(self, request: AnyRequest, node: int) -> Response:
         """The answer of a broker. Raises: AdminError."""
+        waits_s = request.timeout_ms / 1000 if isinstance(request, Produce) else 0.0  # for followers
         kind, values = encode(paced(renamed(request, self.inward)), self.dialect, self.names)
-        with self.cluster.admin.connect(node, self.patience_s) as connection:
+        with self.cluster.admin.connect(node, CALL_S + waits_s) as connection:
             connection.send(kind, values)
             answer = decode(connection.receive(kind), request, self.names)
         return cast("Response", renamed(answer, self.outward))
@@ -176,13 +176,19 @@ class Place:
 
     def tell(self, request: Produce, node: int) -> None:
         """Send a request with acks=0, which has no answer; returns when the broker has handled it: it answers
-        the next request of the connection after that. Raises: AdminError."""
+        the next request of the connection after that, or closes this where it refused the request.
+
+        Raises: AdminError."""
         told = encode(renamed(request, self.inward), self.dialect, self.names)
         after = renamed(ListOffsets(tuple(request.batches)), self.inward)
         kind, values = encode(after, self.dialect, self.names)
         with self.cluster.admin.connect(node, CALL_S) as connection:
             connection.send(*told)
-            connection.call(kind, **values)
+            try:
+                connection.call(kind, **values)
+            except AdminError as error:
+                if not isinstance(error.__cause__, ConnectionError):
+                    raise
 
 
 class WaitingFetch(NamedTuple):

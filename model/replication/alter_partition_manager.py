@@ -17,12 +17,15 @@ from model.replication.replica_manager import ReplicaManager
 
 @dataclass(slots=True)
 class AlterPartitionManager:
-    """controller(): the node to ask, -1 = it is not known. `asked`: what was asked for last."""
+    """controller(): the node to ask, -1 = it is not known. `asked`: what was asked for last. `under_way`:
+    partitions about which a request is, also of an epoch of before: meanwhile a leader asks for no other
+    (AlterPartitionManager.unsentIsrUpdates)."""
 
     node: NodeState
     replica_manager: ReplicaManager
     controller: Callable[[], int]
     asked: dict[Partition, AlterPartition] = field(default_factory=dict)
+    under_way: set[Partition] = field(default_factory=set)
     _again: set[Partition] = field(default_factory=set)
 
     def lead_on(self) -> None:
@@ -46,7 +49,7 @@ class AlterPartitionManager:
 
     def _ask(self, tp: Partition, replica: Replica, wanted: tuple[int, ...]) -> None:
         node, state = self.node, replica.state
-        if self.controller() < 0 or node.broker_epoch < 0:
+        if self.controller() < 0 or node.broker_epoch < 0 or tp in self.under_way:
             return
         replica.proposed = wanted
         remotes = replica.remotes
@@ -60,6 +63,7 @@ class AlterPartitionManager:
         self._send(tp)
 
     def _send(self, tp: Partition) -> None:
+        self.under_way.add(tp)
         self.node.ask(
             self.controller(), f"alter {tp[0]} {tp[1]}", self.asked[tp], partial(self._answered, tp)
         )
@@ -67,6 +71,7 @@ class AlterPartitionManager:
     def _answered(self, tp: Partition, answer: AlterPartitionResponse | None) -> None:
         """The controller's answer; the new state itself comes with the metadata. One that did not come
         or was refused leaves the old set in force, and the leader asks again when it looks next."""
+        self.under_way.discard(tp)
         replica = self.node.replicas.get(tp)
         if replica is None or replica.proposed is None:
             return

@@ -264,6 +264,9 @@ class ReplicaManager:
     def fetch(self, request: Fetch, answer: Answer) -> None:
         """Key 1, from followers and consumers."""
         node = self.node
+        brings = request.max_wait_ms <= 0 or not self._brings_nothing(request)
+        # before the leader counts what the fetch shows: the answer bears the high watermark of then
+        read = self._read(request) if brings else None  # (Partition.fetchRecords)
         if request.replica >= 0 and not self._of_the_past(request):
             for tp, part in request.parts.items():
                 replica = node.leader_of(tp)
@@ -281,11 +284,9 @@ class ReplicaManager:
                 else:
                     replica.fetched_out_of_range(request.replica)
             self._settle_deletions()
-        if request.max_wait_ms <= 0 or not self._brings_nothing(request):
-            found, empty = self._read(request)
-            if not empty or request.max_wait_ms <= 0:
-                answer(found)
-                return
+        if read is not None and (not read[1] or request.max_wait_ms <= 0):
+            answer(read[0])
+            return
         parked = DelayedFetch(request, answer, node.now + request.max_wait_ms)
         for tp in request.parts:
             self.parked.setdefault(tp, []).append(parked)

@@ -7,6 +7,7 @@ A `ClusterStage` that holds what brokers send each other, and the controller, un
     s.fetch(2)               the request that broker 2 has for its leader reaches the leader
     s.answer(2)              the leader's answer reaches broker 2
     s.alter(1), s.altered(1) the same with a leader's AlterPartition and the controller
+    s.cut(2)                 what lies between broker 2 and its leader never arrives
     s.tell(2, 3)             the metadata log reaches these brokers
     s.crash(1), s.lose_power(1), s.restart(1), s.fence(1), s.elect(), s.reassign(…)
     s.wait(3000)             time passes: brokers tick, heartbeats flow (they are in no table)
@@ -51,6 +52,8 @@ FETCHES: Final = (Fetch, OffsetForLeaderEpoch)
 """A follower's requests: for records, or where its epoch ends."""
 KEPT, ANSWERED, EXPIRED = "kept", "answered", "expired"
 """See `PartitionStage.asked`."""
+ASKS, ALTER_ANSWERED = "asks", "answered"
+"""See `PartitionStage.altering`."""
 HELD: Final = (*FETCHES, AlterPartition, QuorumFetch)
 
 
@@ -76,7 +79,8 @@ class PartitionStage(ClusterStage):
         """The newest answer to a consumer."""
         self.replicas, self.spare = replicas, spare
         self._brokers = sorted({*replicas, *spare})
-        self._isolated: set[int] = set()
+        self.isolated: set[int] = set()
+        """Brokers whose heartbeats do not arrive."""
         self._unnoticed: set[int] = set()
         """Brokers whose sessions outlive a crash: their registration changes nothing."""
         super().__init__(settings or Settings(), (replicas,))
@@ -113,6 +117,11 @@ class PartitionStage(ClusterStage):
     def state(self) -> PartitionState:
         """The partition as the controller has it."""
         return self.controller.node.image.partitions[TP]
+
+    @property
+    def unfenced(self) -> set[int]:
+        """Brokers whose session the controller takes for alive."""
+        return {n for n, one in self.controller.node.image.brokers.items() if not one.fenced}
 
     @property
     def running(self) -> set[int]:
@@ -184,6 +193,25 @@ class PartitionStage(ClusterStage):
             return EXPIRED if late else ANSWERED
         return None
 
+    def sends(self, follower: int) -> bool:
+        """Whether the follower's request to its leader waits for a step."""
+        return bool(self._fetches(follower, answering=False))
+
+    def cut(self, follower: int, *, at: int = -1) -> Self:
+        """The connection of a follower to its leader, or the one of before, breaks: the request or the answer
+        on it never arrives, and an answer that the leader has still to give finds none."""
+        replica = self.replica(TP, follower)
+        leader = at if at >= 0 or replica is None else replica.state.leader
+        lost = self._of_kind(FETCHES, of=follower, to=leader)
+        for message in lost:
+            self.held.remove(message)
+        for connection, one in list(self._waiting.items()):
+            if (one.sender, one.ask.node) == (follower, leader) and isinstance(one.ask.request, FETCHES):
+                lost.append(self._waiting.pop(connection))
+        for message in lost:
+            self._hear(message, None)
+        return self.flow()
+
     def _fetches(self, follower: int, at: int = -1, *, answering: bool) -> list[MessageInFlight]:
         """What lies between a follower and its leader, or the one of before."""
         replica = self.replica(TP, follower)
@@ -210,6 +238,17 @@ class PartitionStage(ClusterStage):
         """The controller's answer reaches the leader."""
         return self._take(self._of_kind(AlterPartition, of=leader, answering=True))
 
+    def altering(self, leader: int) -> str | None:
+        """What lies between a leader and the controller: the leader's AlterPartition (ASKS), or its answer
+        (ALTER_ANSWERED). None: nothing."""
+        for message in self._of_kind(AlterPartition, of=leader):
+            return ALTER_ANSWERED if message.answering else ASKS
+        return None
+
+    def behind(self, broker: int) -> bool:
+        """Whether a broker does not have all of the metadata log."""
+        return self.nodes[broker].node.image.offset < self.controller.quorum.end
+
     def tell(self, *brokers: int) -> Self:
         """The metadata log, as far as it goes, reaches these brokers."""
         end = self.controller.quorum.end
@@ -230,12 +269,12 @@ class PartitionStage(ClusterStage):
 
     def isolate(self, *brokers: int) -> Self:
         """From now on the heartbeats of these brokers do not arrive."""
-        self._isolated.update(brokers)
+        self.isolated.update(brokers)
         return self
 
     def heal(self, *brokers: int) -> Self:
         """Heartbeats of these brokers (of all) arrive again, and soon the metadata."""
-        self._isolated -= set(brokers or self._isolated)
+        self.isolated -= set(brokers or self.isolated)
         return self.wait(500).tell(*(brokers or self.running))
 
     def fence(self, *brokers: int) -> Self:
@@ -259,7 +298,7 @@ class PartitionStage(ClusterStage):
 
     def _travel(self, message: MessageInFlight) -> None:
         sender, request = message.sender, message.ask.request
-        if isinstance(request, BrokerHeartbeat) and sender in self._isolated:
+        if isinstance(request, BrokerHeartbeat) and sender in self.isolated:
             return
         if isinstance(request, BrokerRegistration) and sender in self._unnoticed:
             epoch = self.controller.node.image.brokers[request.broker].epoch

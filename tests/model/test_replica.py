@@ -460,3 +460,31 @@ def test_an_unclean_election_is_not_held_for_decisions() -> None:
     assert s.state.leader == 2
     assert s.quorum_controller.image.partitions[log].leader == -1
     assert s.nodes[2].node.replicas[log].settings.min_isr == 2
+
+
+def test_an_answer_to_a_fetch_bears_the_high_watermark_of_before() -> None:
+    """The leader reads before it counts what the fetch shows; where it keeps the fetch, when it answers."""
+    s = PartitionStage((1, 2)).produce("m0", to=1).fetch(2).answer(2).produce("m1", to=1).fetch(2)
+    leader, follower = s.replica(TP, 1), s.replica(TP, 2)
+    assert leader is not None
+    assert follower is not None
+    assert leader.high_watermark == 1
+    s.answer(2)
+    assert (follower.log.end, follower.high_watermark) == (2, 0)
+    s.fetch(2).produce("m2", to=1).answer(2)
+    assert (follower.log.end, follower.high_watermark) == (3, 2)
+
+
+def test_a_leader_asks_for_one_set_at_a_time_also_when_it_leads_again() -> None:
+    """The request of its epoch before is under way until it is answered, with an error."""
+    s = PartitionStage().produce("m0", to=1).settle()
+    s.isolate(3).fence(3).tell(1, 2, 3).heal(3).tell(1, 2).rounds(3)
+    assert s.altering(1) == "asks"
+    s.isolate(1).fence(1).tell(1, 2, 3).heal(1).tell(2, 3).rounds(1)
+    s.alter(2).altered(2).elect().tell(1, 2, 3).rounds(3)
+    assert (s.state.leader, s.state.leader_epoch, s.state.isr) == (1, 2, (1, 2))
+    s.alter(1)  # the only one
+    refused = s.decision
+    s.altered(1).produce("m1", to=1, acks=1).rounds(3).alter(1)
+    assert (refused, s.decision) == (KafkaError.FENCED_LEADER_EPOCH, KafkaError.NONE)
+    assert s.state.isr == (1, 2, 3)

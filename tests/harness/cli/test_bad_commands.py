@@ -316,6 +316,11 @@ OTHERS: dict[str, tuple[list[str], str]] = {
     "contract without requests": (["model", "contract", "--requests", "0"], "--requests"),
     "contract with requests in words": (["model", "contract", "--requests", "many"], "--requests"),
     "contract with an unknown system": (["model", "contract", "--sut", "simulated"], "simulated"),
+    "contract with held messages of the model": (["model", "contract", "--held", "--sut", "model"], "--held"),
+    "contract with held messages of old brokers": (
+        ["model", "contract", "--held", "--kafka", "3.8.1"],
+        "cannot stand behind proxies",
+    ),
     "contract with a seed in words": (["model", "contract", "--seed", "x"], "--seed"),
     "contract into a file": (["model", "contract", "--results", "file"], "cannot be written"),
     "explore no seed": (["model", "explore", "--seeds", "0"], "seeds"),

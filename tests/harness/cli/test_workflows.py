@@ -73,8 +73,9 @@ def test_what_cannot_be_carried_out_is_found(line: str) -> None:
 
 def test_a_night_asks_the_model_explores_new_seeds_and_compares_with_a_spark_cluster() -> None:
     said = [" ".join(words) for words in commands(NIGHTLY)]
-    newest, before = [line for line in said if line.startswith("make contract")]
-    assert "SEED" not in newest + before  # it is drawn
+    newest, before, held = [line for line in said if line.startswith("make contract")]
+    assert "SEED" not in newest + before + held  # it is drawn
+    assert "HELD=1" in held
     assert ("KAFKA" in newest, "KAFKA=4.3.1" in before) == (False, True)
     (explore,) = [line for line in said if "inquest model explore" in line]
     assert "--first X --mutants all" in explore  # by the number of the night

@@ -12,7 +12,7 @@ import msgspec
 from core.wire import Seen, WireRule
 from harness.brokers.admin.connection import AdminError
 from harness.contract.lanes import ANSWERED, CAUGHT, DELIVERED, Lane
-from harness.contract.replica_stage import FETCH_WAIT_MS
+from harness.contract.replica_stage import FETCH_WAIT_MS, PRODUCER_MS
 from harness.contract.replicas import FUTURE, Known
 from model.broker import TICK_MS
 from model.errors import KafkaError
@@ -60,6 +60,10 @@ class ModelledReplicas:
         self.unnoticed: set[int] = set()
         self.rules: dict[int, WireRule] = {}
         self.events: list[Seen] = []
+        self.forgets: dict[int, int] = {}
+        """Rule -> what was let go of the fetch by which a follower takes a partition out of its session after
+        an error: 0 nothing, 1 the request."""
+        self.forgotten = 0
         self.closed = False
         self.keep: list[MessageInFlight] = []
         """Messages that have events: their identity tells them apart."""
@@ -73,7 +77,8 @@ class ModelledReplicas:
                 raise AdminError("down")
             if isinstance(request, Fetch) and request.replica == FUTURE:
                 return FetchResponse({TP: self._replica(node)})
-            if isinstance(request, Produce):  # in the story it has the time of a producer
+            if isinstance(request, Produce) and request.timeout_ms == PRODUCER_MS:
+                # in the story it has the time of a producer
                 request = msgspec.structs.replace(request, timeout_ms=2000)
             self.inner.deliver("", request, node, found.append)
         while not found:
@@ -195,7 +200,7 @@ class ModelledReplicas:
             rule = self.rules[number]
             self.rules[number] = WireRule(number=number, api="", action=rule.action)
             if rule.api == "broker_heartbeat":
-                self.inner._isolated.discard(int(rule.client_id))
+                self.inner.isolated.discard(int(rule.client_id))
                 self.inner.wait(500)
 
     @alone
@@ -206,6 +211,9 @@ class ModelledReplicas:
 
     @alone
     def release(self, number: int) -> None:
+        if number in self.forgets:
+            self._forget(number)
+            return
         for message in self._of(number):
             leader = message.sender
             assert isinstance(leader, int)
@@ -217,7 +225,18 @@ class ModelledReplicas:
             elif isinstance(message.ask.request, AlterPartition) and not message.answering:
                 self.inner.alter(leader)
             else:
+                wrong = message.answering and self._error(message)
                 self.inner.arrive(message)
+                if wrong and self.rules[number].api == "fetch" and not self._of(number):
+                    self._forget(number)
+
+    def _forget(self, number: int) -> None:
+        let = self.forgets[number] = self.forgets.get(number, -1) + 1
+        self.forgotten += not let
+        for what in ((CAUGHT,), (DELIVERED, ANSWERED), ())[let]:
+            self._saw(number, self.rules[number].nodes[0], -self.forgotten, what)
+        if let == 2:
+            del self.forgets[number]
 
     @alone
     def lose(self, number: int) -> None:
@@ -252,25 +271,37 @@ class ModelledReplicas:
         key = id(message) % 2**31
         last = [one.what for one in self.events if (one.rule, one.connection) == (number, key)][-1:]
         if last != [what]:
-            error = None
-            answer: Any = message.answer
-            if what == ANSWERED and isinstance(message.ask.request, AlterPartition):
-                error = int(answer.parts[TP][0] if answer.parts else answer.error)
-            elif what == ANSWERED and isinstance(message.ask.request, Fetch):
-                error = int(answer.parts[TP].error if answer.parts else KafkaError.NONE)
+            error = self._error(message) if what == ANSWERED else None
             at_ms = message.answered_ms if what == ANSWERED else self.inner.now
             self.keep.append(message)
-            self.events.append(
-                Seen(
-                    ns=at_ms * NS_OF_MS + len(self.events),
-                    rule=number,
-                    what=what,
-                    node=message.ask.node,
-                    connection=key,
-                    api="",
-                    version=0,
-                    correlation_id=0,
-                    client_id="",
-                    error=error,
-                )
+            self._saw(number, message.ask.node, key, what, error, at_ms)
+
+    @staticmethod
+    def _error(message: MessageInFlight) -> int | None:
+        answer: Any = message.answer
+        match message.ask.request:
+            case AlterPartition():
+                return int(answer.parts[TP][0] if answer.parts else answer.error)
+            case Fetch():
+                return int(answer.parts[TP].error if answer.parts else KafkaError.NONE)
+            case OffsetForLeaderEpoch():
+                return int(answer.parts[TP][0])
+        return None
+
+    def _saw(
+        self, number: int, node: int, key: int, what: str, error: int | None = None, at_ms: int | None = None
+    ) -> None:
+        self.events.append(
+            Seen(
+                ns=(self.inner.now if at_ms is None else at_ms) * NS_OF_MS + len(self.events),
+                rule=number,
+                what=what,
+                node=node,
+                connection=key,
+                api="",
+                version=0,
+                correlation_id=0,
+                client_id="",
+                error=error,
             )
+        )
