@@ -20,6 +20,14 @@ PYTEST = $(ONE) -n $$(($$(nproc) + 1)) --dist worksteal
 REAL := tests/browser tests/docker
 KAFKA_OPTION := $(if $(KAFKA),--kafka $(KAFKA))
 
+# What the command line may give. Any other variable is a misspelt one: the run would have other settings than
+# were meant.
+VARIABLES := NEMESIS SCHEDULE WORKLOAD PRESET SUT KAFKA UPGRADE SEED DURATION BROKERS RATE MASTER RUN BUDGET MATRIX \
+	REQUESTS VERSIONS PART DOCKER_JOBS COMMAND PYTHON BIN INSTALLED SHELL MAKEFLAGS
+GIVEN := $(foreach name,$(.VARIABLES),$(if $(filter command line,$(origin $(name))),$(name)))
+UNKNOWN := $(sort $(filter-out $(VARIABLES),$(GIVEN)))
+$(if $(UNKNOWN),$(error unknown variable $(UNKNOWN): make knows $(VARIABLES)))
+
 JAVA_CLIENT := java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -jar examples/clients/java/target/client.jar
 STREAMS := java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmx256m -jar examples/applications/streams/target/streams.jar
 
@@ -52,7 +60,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@touch $@
 
 .PHONY: test-run
-test-run: $(if $(filter simulated model,$(SUT)),$(INSTALLED),setup) ## one run, its check and report: NEMESIS= SCHEDULE= WORKLOAD= PRESET= SUT= KAFKA= UPGRADE= SEED= DURATION= BROKERS= RATE= MASTER=
+test-run: $(if $(filter-out kafka,$(SUT)),$(INSTALLED),setup) ## one run, its check and report: NEMESIS= SCHEDULE= WORKLOAD= PRESET= SUT= KAFKA= UPGRADE= SEED= DURATION= BROKERS= RATE= MASTER=
 	$(call with_exit_code,$(BIN)/inquest run $(RUN_OPTIONS))
 
 .PHONY: demo

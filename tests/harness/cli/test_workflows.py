@@ -1,7 +1,9 @@
 """What the workflows call exists: targets of make, modules, commands and their options."""
 
+import os
 import re
 import shlex
+import subprocess
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -97,3 +99,41 @@ def test_each_job_has_a_cache_of_its_own() -> None:
     ]
     assert {(flow, job) for flow, job, _ in keys} >= {("ci.yml", "test"), ("nightly.yml", "soak")}
     assert all("${{ github.workflow }}-${{ github.job }}-" in key for _, _, key in keys), keys
+
+
+def made(*words: str) -> "subprocess.CompletedProcess[str]":
+    """What `make` would do."""
+    alone = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+    return subprocess.run(
+        ["make", "-n", *words], cwd=ROOT, env=alone, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.parametrize("target", ["test-run", "soak", "help"])
+def test_make_refuses_a_variable_that_it_does_not_know(target: str) -> None:
+    ended = made(target, "PRSET=acks1", "SEED=1", "DURATON=20")
+    assert ended.returncode == 2
+    assert ended.stdout == ""
+    assert "unknown variable DURATON PRSET: make knows NEMESIS " in ended.stderr
+    assert ended.stderr.count("\n") == 1
+
+
+def test_make_takes_each_variable_that_its_own_text_or_a_page_gives() -> None:
+    texts = [ROOT / "Makefile", ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *FLOWS.glob("*.yml")]
+    given = {
+        name
+        for path in texts
+        for line in path.read_text().splitlines()
+        if re.search(r"\bmake |\$\(MAKE\)|## ", line)
+        for name in re.findall(r"\b([A-Z][A-Z_]+)=", line)
+    }
+    assert {"PRESET", "BUDGET", "RUN", "VERSIONS", "MASTER", "COMMAND", "PART"} <= given
+    ended = made("help", *(f"{name}=1" for name in sorted(given)))
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_make_prepares_docker_for_kafka_only() -> None:
+    assert "inquest setup" in made("test-run").stdout
+    assert "inquest setup" in made("test-run", "SUT=kafka").stdout
+    for other in ("simulated", "model", "simulatd"):
+        assert "inquest setup" not in made("test-run", f"SUT={other}").stdout
