@@ -34,6 +34,14 @@ def show_lines(text: str) -> None:
         show(line)
 
 
+def show_whole(lines: Iterable[str]) -> None:
+    """Lines on stdout that belong together: a signal that ends the process finds all written, or none.
+    Raises: as `show`, or what the lines raise."""
+    text = "".join(f"{printable(line)}\n" for line in lines)
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
 def say(text: str) -> None:
     """What happens beside the answer, on stderr. A text of several lines, such as the end of a log, stays one
     message: its further lines are indented. What is in the middle of a very long line is left out."""

@@ -18,7 +18,7 @@ from checkers.engine.masters import refuse_unknown
 from core.errors import ExitCode, HistoryError, InquestError, UsageError
 from core.programs import SUBMITTED
 from core.progress import Watch, text_of, unwatched
-from core.terminal import say, show
+from core.terminal import say, show, show_whole
 from history.run_folder import Run
 
 if TYPE_CHECKING:
@@ -146,8 +146,7 @@ def judge(
         page = str(reports.build(run_folder))
     except (InquestError, OSError) as error:  # the verdict stands without its picture
         say(f"no report: {error}")
-    for line in last_lines(verdict, run_folder, page):
-        show(line)
+    show_whole(last_lines(verdict, run_folder, page))
     return ExitCode.INTERRUPTED if interrupted else ExitCode(verdict.exit_code)
 
 

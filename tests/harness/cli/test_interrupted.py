@@ -1,16 +1,20 @@
 """SIGTERM and Ctrl-C in the middle of each command: 130, one line, no traceback."""
 
+import io
 import json
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from contextlib import redirect_stdout, suppress
 from pathlib import Path
 
 import pytest
 
 from core.config import run_config
 from core.programs import environment, program
+from harness.cli.verdict import Engine, judge
 from harness.compose import record
 from harness.nights.session_log import RunResult
 from harness.processes.interrupts import Interrupts
@@ -127,3 +131,62 @@ def test_a_handler_of_a_run_takes_precedence() -> None:
     with Interrupts(immediate=False) as interrupts:
         os.kill(os.getpid(), signal.SIGTERM)
         assert interrupts.asked.is_set()
+
+
+EARLY = """
+import os, signal, sys
+class AtImport:
+    def find_spec(self, name, path=None, target=None):
+        if name == "core.errors":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, AtImport())
+"""
+LATE = """
+import atexit, os, signal
+atexit.register(lambda: os.kill(os.getpid(), signal.SIGINT))
+"""
+
+
+def started(before: str, *words: str) -> "subprocess.CompletedProcess[str]":
+    """The command `inquest` in a process of its own, as its script starts it."""
+    begun = f"import sys; sys.argv[:] = {['inquest', *words]}"
+    code = f"{begun}\n{before}\nfrom inquest.__main__ import main\nmain()"
+    return subprocess.run(
+        [sys.executable, "-P", "-c", code], env=environment(), capture_output=True, text=True, check=False
+    )
+
+
+def test_ctrl_c_while_the_command_is_imported() -> None:
+    ended = started(EARLY, "list", "presets")
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "inquest: interrupted\n")
+
+
+def test_ctrl_c_after_the_exit_code_is_known() -> None:
+    ended = started(LATE, "list", "presets")
+    assert (ended.returncode, ended.stderr) == (-signal.SIGINT, "")
+    assert "acks1" in ended.stdout
+
+
+def test_an_ignored_ctrl_c_stays_ignored() -> None:
+    ignored = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+    ended = started(f"{ignored}{EARLY}{LATE}", "list", "presets")
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+class Struck(io.StringIO):
+    """Standard output, where the signal comes with the first thing that is written."""
+
+    def write(self, text: str) -> int:
+        written = super().write(text)
+        os.kill(os.getpid(), signal.SIGINT)
+        return written
+
+
+def test_ctrl_c_in_the_last_lines_finds_them_whole(here: Path) -> None:
+    plain, struck_in = io.StringIO(), Struck()
+    with redirect_stdout(plain):
+        judge(Run(here / "run"), Engine.of("process", None))
+    with redirect_stdout(struck_in), suppress(KeyboardInterrupt):
+        judge(Run(here / "run"), Engine.of("process", None))
+    assert "\nrepeat: " in plain.getvalue()
+    assert struck_in.getvalue() == plain.getvalue()
