@@ -136,14 +136,18 @@ def _refuse_application(config: RunConfig, *, repeatable: bool) -> None:
 
 
 def read_schedule(file: Path, config: RunConfig) -> tuple[PlannedFault, ...]:
-    """The faults of a schedule file, for a run with this config. Raises: ConfigError, with file and line."""
+    """The faults of a schedule file, for a run with this config. Raises: ConfigError, with file and line, and
+    where it has no fault: of a file that was cut short the run would be valid."""
     _refuse_unknown_workload(config)
     try:
-        return written(file.read_bytes(), config, names_of(config))
+        steps = written(file.read_bytes(), config, names_of(config))
     except OSError as error:
         raise ConfigError(f"{file}: {error.strerror}") from None
     except ConfigError as error:
         raise ConfigError(f"{file}: {error}") from None
+    if not steps:
+        raise ConfigError(f"{file}: no fault in it; a run without faults: --nemesis none")
+    return steps
 
 
 def _refuse_unknown_workload(config: RunConfig) -> None:

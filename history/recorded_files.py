@@ -11,8 +11,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from core.errors import HistoryError
+import msgspec
+
+from core.errors import HistoryError, UsageError
 from history import storage
+from history.run_folder import Run
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
@@ -80,6 +83,28 @@ def regular(path: Path) -> Path:
             what = next((name for is_kind, name in KINDS if is_kind(mode)), "no file")
             raise HistoryError(f"{path}: {what}, not a file")
     return path
+
+
+def refuse_reduced(run: Run) -> None:
+    """Refuse the folder of a run that a soak has reduced to its verdict and its configuration.
+
+    Raises: UsageError, with the command that makes the run once more.
+    """
+    left = (run.events, run.schedule, run.names)
+    if not storage.is_there(run.verdict) or any(map(storage.is_there, left)):
+        return
+    try:
+        said = msgspec.json.decode(storage.read_bytes(regular(run.verdict)), type=_Repeat).repro
+    except (HistoryError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return  # what reads it says what is wrong
+    why = f"{run.folder}: its verdict and configuration only, as a soak keeps them of a run that passed"
+    raise UsageError(f"{why}; repeat it: {said}" if said else why)
+
+
+class _Repeat(msgspec.Struct, frozen=True):
+    """What is read of a verdict."""
+
+    repro: str = ""
 
 
 def promises_too_much(file: "pq.ParquetFile", size: int) -> str:

@@ -31,7 +31,7 @@ from history.journal import by_process
 from history.jsonl import being_written
 from history.parts import given, read_parts, write_units
 from history.reader import Names, Unit, format_of, read_events
-from history.recorded_files import refuse_special
+from history.recorded_files import refuse_reduced, refuse_special
 from history.rows import NUMBERS
 from history.run_folder import FORMAT, Run, write_atomically
 from history.tables import CLUSTERED, NAMES, TABLES
@@ -156,13 +156,14 @@ def is_sealed(run: Run) -> bool:
 def recorded(folder: Path) -> Run:
     """The run in a folder that nothing records any more.
 
-    Raises: UsageError (not a run folder, one that is still being recorded or not yet), HistoryError (it holds
-    a link or a pipe), OSError.
+    Raises: UsageError (not a run folder, one that is still being recorded or not yet, one that a soak
+    reduced), HistoryError (it holds a link or a pipe), OSError.
     """
     found = Run(folder)
     if not storage.is_there(found.config):
         raise UsageError(f"{folder} is not a run folder (no config.json)")
     refuse_special(folder)
+    refuse_reduced(found)
     if not storage.is_there(found.events):
         raise UsageError(f"{found.events}: No such file; nothing is recorded there, or not yet")
     # Journals that still grow do not fit together; a client may outlive its run (it stands still, say).

@@ -77,6 +77,8 @@ QUANTITIES: Final[Mapping[str, Quantity]] = {
     "in-doubt": Quantity("<=", "%", "of all ops: those that ended in doubt",
                          _in_doubt),
 }  # fmt: skip
+WHOLE: Final = 100
+"""Per cent: a greater share cannot be met, or cannot be missed."""
 _COMPARED = re.compile(r"([a-z-]+)\s*(<=|>=)\s*([0-9]{1,9}(?:\.[0-9]{1,6})?)\s*([a-z%]*)")
 
 
@@ -113,12 +115,14 @@ def _compared(word: str) -> tuple[Quantity, float]:
         raise ConfigError(f"require: unknown quantity {shown(name)}{_near(name, QUANTITIES)}; known: {forms}")
     if (comparison, unit) != (quantity.comparison, quantity.unit):
         raise ConfigError(f"require: {shown(word)}: write {name}{quantity.comparison}{bound}{quantity.unit}")
+    if unit == "%" and float(bound) > WHOLE:
+        raise ConfigError(f"require: {shown(word)}: a share is at most {WHOLE} %")
     return quantity, float(bound)
 
 
 def _near(word: str, known: Mapping[str, object]) -> str:
     near = get_close_matches(word, known, 1)
-    return f"; did you mean {near[0]}?" if near else ""
+    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def _required(word: str, verdict: Verdict) -> Requirement:

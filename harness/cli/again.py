@@ -44,14 +44,16 @@ class _Recorded(NamedTuple):
 def _recorded(folder: Path) -> _Recorded:
     """A run that may come from another person: its configuration passes what a new one has to pass.
 
-    Raises: HistoryError, ConfigError.
+    Raises: HistoryError, ConfigError; UsageError, where a soak has reduced its folder.
     """
     from core.config import recorded_config
     from harness.compose import plan
     from harness.run.planning import recorded_steps
     from harness.systems import system_of
+    from history.recorded_files import refuse_reduced
 
     run = Run(Path(os.path.realpath(folder)) if folder.is_symlink() else folder)  # repeats move `latest`
+    refuse_reduced(run)
     config = recorded_config(run.config)
     steps = recorded_steps(run)
     plan(config, steps)

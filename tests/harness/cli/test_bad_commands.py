@@ -126,6 +126,10 @@ RUN: dict[str, tuple[list[str], str]] = {
     "schedule without a file": (["--nemesis", "schedule"], "--schedule FILE"),
     "schedule that is missing": (["--schedule", "none"], "none: No such file"),
     "schedule that is a folder": (["--schedule", "."], "directory"),
+    "schedule without a fault": (
+        ["--schedule", "/dev/null"],
+        "/dev/null: no fault in it; a run without faults",
+    ),
     "schedule of bytes": (["--schedule", "binary"], "line 1"),
     "fail-fast in virtual time": (["--sut", "simulated", "--nemesis", "none", "--fail-fast"], "--fail-fast"),
     "results in a file": (["--results", "file/results"], "file/results"),

@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
+from checkers.api import check
 from core.config import run_config
 from harness.compose import record
 from harness.run.progress import silent
+from harness.soak.runs import reduce
 from history.run_folder import Run
 from tests.harness.cli.bad_input import command, no_traceback, refused
 
@@ -216,3 +218,17 @@ def test_a_folder_that_nobody_damaged_is_repeated() -> None:
     no_traceback(ended)
     assert (ended.code, ended.err) == (0, "")
     assert ended.out.startswith("identical: ")
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize(
+    "words", [["check", "run"], ["recording", "replay", "run"], ["recording", "shrink", "run"]]
+)
+def test_a_run_that_a_soak_reduced_says_how_it_is_made_again(run: Run, words: list[str]) -> None:
+    result = check(run, engine="process")
+    result.write(run)
+    reduce(run.folder)
+    assert {path.name for path in run.folder.iterdir()} == {"config.json", "verdict.json"}
+    refused(words, said=[f"as a soak keeps them of a run that passed; repeat it: {result.verdict.repro}"])
+    run.verdict.write_text("{")
+    assert "repeat it" not in command(*words).err

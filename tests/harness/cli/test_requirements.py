@@ -94,14 +94,16 @@ def test_every_quantity_has_a_case_that_meets_it_and_one_that_does_not() -> None
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("recovry<=10s", "unknown quantity 'recovry'; did you mean recovery?"),
+        ("recovry<=10s", "unknown quantity 'recovry'; did you mean 'recovery'?"),
         ("recovery>=10s", "write recovery<=10s"),
         ("recovery<=10", "write recovery<=10s"),
         ("served>=75s", "write served>=75%"),
         ("recovery<=-1s", "is none of recovery<=Ns"),
         ("fast", "'fast' is none of recovery<=Ns, served>=N%"),
         ("recovery<=10s,", "'' is none of"),
-        ("reached:fence", "unknown fact 'fence'; did you mean fenced?"),
+        ("served>=100.5%", "'served>=100.5%': a share is at most 100 %"),  # after a whole run it is not met
+        ("in-doubt<=175%", "a share is at most 100 %"),
+        ("reached:fence", "unknown fact 'fence'; did you mean 'fenced'?"),
         ("reached:", "unknown fact ''"),
     ],
 )
