@@ -12,7 +12,9 @@ import pytest
 
 from core.config import RunConfig, run_config
 from core.generator import Slot, source
+from core.presets import PRESETS
 from core.runtime import run_blocking
+from core.systems import runnable
 from harness.cli.catalogue import FILES, MODEL
 from harness.cli.settings import setting
 from harness.explore.trial import trial
@@ -162,12 +164,35 @@ def test_the_generated_parts_are_up_to_date(tmp_path: Path) -> None:
         assert (DOCS / name).read_text() == (tmp_path / name).read_text(), "run `make catalogue`"
 
 
-def test_links_between_documents_lead_somewhere() -> None:
-    for page in (*DOCS.rglob("*.md"), DOCS.parent / "README.md"):
-        for target, anchor in re.findall(r"\]\(([^)#]+)(?:#([^)]*))?\)", page.read_text()):
-            if target.startswith("http"):
-                continue
-            place = page.parent / target
-            assert place.exists(), f"{page.name}: {target}"
-            if anchor and place.parent.name == MODEL:
-                assert f'<a id="{anchor}"></a>' in place.read_text(), f"{page.name}: {anchor}"
+def anchors(page: Path) -> set[str]:
+    """What a link into a page can name: its headings as GitHub writes them, and its own marks."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    headings = re.findall(r"^#+ (.+?)\s*$", text, re.MULTILINE)
+    slugs = [re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings]
+    seen = {
+        slug if not slugs[:at].count(slug) else f"{slug}-{slugs[:at].count(slug)}"
+        for at, slug in enumerate(slugs)
+    }
+    return seen | set(re.findall(r'<a (?:id|name)="([^"]+)"', text))
+
+
+@pytest.mark.parametrize(
+    "page", [DOCS.parent / "README.md", *sorted(DOCS.rglob("*.md"))], ids=lambda page: page.name
+)
+def test_links_between_documents_lead_somewhere(page: Path) -> None:
+    for target, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)]*))?\)", page.read_text()):
+        if target.startswith("http"):
+            continue
+        place = page.parent / target if target else page
+        assert place.exists(), f"{page.name}: {target}"
+        if anchor and place.suffix == ".md":
+            assert anchor in anchors(place), f"{page.name}: {target}#{anchor}"
+
+
+def test_the_tutorial_and_the_glossary_name_every_preset_and_every_system() -> None:
+    tutorial, glossary = ((DOCS / f"{name}.md").read_text() for name in ("tutorial", "glossary"))
+    table = tutorial.partition("| preset | what it shows |\n")[2].partition("\n\n")[0]
+    named = [row.split("|")[1] for row in table.splitlines()[1:]]
+    assert {name for cell in named for name in re.findall(r"`([\w-]+)`", cell)} == set(PRESETS)
+    (system,) = re.findall(r"^\| \*\*system\*\* \|.*", glossary, re.MULTILINE)
+    assert set(re.findall(r"`(\w+)`", system)) == set(runnable())
