@@ -11,6 +11,6 @@ repeat          The command line that repeats a run.
 requirements    What a user requires of a run beside a valid verdict.
 subjects        What a history holds that checks can judge; a check whose subject a run lacks is not
                 asked.
-summary         The first line: what a run comes to, in one sentence.
+summary         Words of a verdict: what a run comes to, in one sentence; why that is not more.
 witness         Examples of findings for people: the sentence, the ops and records, the faults in force.
 """

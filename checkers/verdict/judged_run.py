@@ -31,7 +31,7 @@ from checkers.verdict.mixed_clusters import mixed
 from checkers.verdict.repeat import repro
 from checkers.verdict.requirements import required
 from checkers.verdict.subjects import SUBJECTS, Held
-from checkers.verdict.summary import NOT_ON_RECORD, interruption, summary
+from checkers.verdict.summary import NOT_ON_RECORD, first_doubts, interruption, summary
 from checkers.verdict.witness import EXAMPLES, example
 from core.config import RunConfig
 from core.errors import ExitCode, HistoryError
@@ -55,8 +55,6 @@ from history.verdict import (
     Verdict,
 )
 
-DOUBTS: Final = 8
-"""Doubts of one check that a verdict has in words."""
 LABELLED: Final = 32_768
 """Forbidden findings of one class and check that are compared with known bugs; beyond, none is claimed."""
 
@@ -238,7 +236,7 @@ def _anomalies(run: JudgedRun, answers: Answers) -> dict[str, Anomaly]:
     """Every class that was found. Leaves its findings in `run.findings`."""
     found = [name for name in ANOMALIES if any(kind.name == name for kind in answers)]
     judged = {name: _judged(run, answers, name) for name in found}
-    shown = {name: list(_of_each_check(judged[name], EXAMPLES)) for name in found}
+    shown = {name: _shown(judged[name]) for name in found}
     every = [each for some in shown.values() for each in some]
     fetched = fetch(run.history, (each.finding.wanted for each in every))
     for each in every:
@@ -254,6 +252,19 @@ def _of_each_check(judged: Iterable[JudgedFinding], at_most: int) -> Iterator[Ju
         many[one.finding.check] += 1
         if many[one.finding.check] <= at_most:
             yield one
+
+
+def _shown(judged: Sequence[JudgedFinding]) -> list[JudgedFinding]:
+    """The examples, in their order: among the first of each check, those of each partition in turn."""
+    turns: Counter[tuple[object, ...]] = Counter()
+    keyed = []
+    for number, one in enumerate(judged):
+        alike = one.finding.check, one.allowed, one.compared, bool(one.bug)
+        turns[*alike, one.finding.tp] += 1
+        keyed.append((_order(one)[:-1], turns[*alike, one.finding.tp], number))
+    ordered = [judged[number] for *_, number in sorted(keyed)]
+    chosen = {id(one) for one in _of_each_check(ordered, EXAMPLES)}
+    return [one for one in judged if id(one) in chosen]
 
 
 def _answer(run: JudgedRun, here: Ground, kind: Kind) -> Answer:
@@ -409,7 +420,7 @@ def _checks(run: JudgedRun, answers: Answers, unknown: Mapping[str, Sequence[str
         found[check_of(kind)][kind] = number
     results: dict[str, CheckResult] = {}
     for name, check in run.checks.items():
-        mine, doubts = found[name], _first_doubts(unknown.get(name, ()))
+        mine, doubts = found[name], first_doubts(unknown.get(name, ()))
         forbidden = [kind for kind in sorted(mine) if not answers[kind][0]]
         lacks, asked = _asked(check, name, held)
         status: CheckStatus = "valid"
@@ -458,12 +469,6 @@ def _permitted(check: Check, found: Mapping[Kind, int], answers: Answers) -> Ite
         whys = [answers[kind][1] for kind in sorted(found) if kind.name == anomaly]
         if whys and anomaly not in INFORMATIONAL:
             yield f"found {anomaly}: {'; '.join(dict.fromkeys(whys))}"
-
-
-def _first_doubts(doubts: Sequence[str]) -> list[str]:
-    """Not more than a reader looks at."""
-    more = doubts[DOUBTS:]
-    return [*doubts[:DOUBTS], *([f"and {len(more)} more"] if more else [])]
 
 
 def _stats(run: JudgedRun, faults: Sequence[Fault]) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""The first line of a verdict: what a run comes to, in one sentence."""
+"""Words of a verdict: what a run comes to, in one sentence; why that is not more."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -10,6 +10,8 @@ from history.events import Interrupted, PhaseStarted
 from history.reader import History
 from history.verdict import Anomaly, Fault, Verdict, bugs_of
 
+DOUBTS: Final = 8
+"""Doubts of one check that a verdict has in words."""
 NOT_ON_RECORD: Final = "the recording does not hold what it needs"
 """Why a check was not asked of an imported recording."""
 
@@ -28,6 +30,12 @@ def interruption(history: History) -> str:
                 left = f", {when} the final reads: lost records cannot be ruled out"
             return f"interrupted at {history.seconds(event.ns):.1f} s{during}{left}"
     return ""
+
+
+def first_doubts(doubts: Sequence[str]) -> list[str]:
+    """Not more than a reader looks at."""
+    more = doubts[DOUBTS:]
+    return [*doubts[:DOUBTS], *([f"and {len(more)} more"] if more else [])]
 
 
 def _first(reasons: Sequence[str]) -> str:

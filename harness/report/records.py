@@ -3,17 +3,18 @@
 import itertools
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from core.errors import HistoryError
-from core.op import Outcome
+from core.op import Outcome, TopicPartition
 from harness.report.classes import OF_GROUPS, OF_POLLS, OF_SHARES
 from harness.report.inputs import Inputs
 from harness.report.timeline.numbers import Timeline
 from harness.report.timeline.partitions import natural
+from history.events import RolesSeen
 from history.reader import History, SendRow
 from history.recorded_files import regular
 from history.tables import TableRow
@@ -38,8 +39,14 @@ OF_STEPS = OF_POLLS | {"offset-commit-regression", "group-duplicate"}
 STUCK = "stuck-lso"
 APART_S = 3.0
 """Records of one range were acknowledged with less time between them."""
+IN_TURN_S = 0.2
+"""Answers of one leader to several clients are read out of turn within less time."""
+NEAR = 500
+"""Where a leader loses all that it acknowledges, its offsets follow each other: fewer are left out."""
 Leaders = list[tuple[float, str]]
 """(since when, node), in order of time."""
+Begins = list[tuple[float, int]]
+"""(since when, offset of the first record) of the leader epochs of a partition, in order of time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,9 +54,9 @@ class Records:
     """Records of one partition that findings are about.
 
     offsets: of the first and the last, () = on record for none. values: of the first and the last. begin,
-    end: when they were acknowledged, in seconds; None = not on record. leader: the node that led then, ""
-    = not on record. next_leader, next_at: who led next, since when. step: as many findings;
-    each leads from the first of the offsets to the last.
+    end: when they were acknowledged, in seconds; None = not on record. leader: the node that brokers
+    named when the first was, "" = not on record. next_leader, next_at: whom they named next, and when. step:
+    as many findings; each leads from the first of the offsets to the last.
     """
 
     partition: str
@@ -198,7 +205,7 @@ def _of_sends(
     found = []
     for tp, mine in by.items():
         leaders = leaders_of(timeline, history.tp(tp))
-        groups = _one_after_the_other(inputs, mine, leaders)
+        groups = _one_after_the_other(inputs, mine, leaders, _begins(inputs, history.tp(tp)))
         found += [_range(inputs, history.tp(tp), group, leaders) for group in groups]
     return found
 
@@ -209,37 +216,98 @@ def leaders_of(timeline: Timeline, partition: str) -> Leaders:
     return [(span.begin, span.label) for span in of.leaders] if of else []
 
 
+def _begins(inputs: Inputs, partition: str) -> Begins:
+    """Those epochs that brokers named, and whose first offset a disk has."""
+    if inputs.evidence is None:
+        return []
+    topic, _, number = partition.rpartition("-")
+    rows = inputs.evidence.of("epochs", TopicPartition(topic, int(number))).to_pylist()
+    first = {row["epoch"]: row["start"] for row in rows}
+    roles = [event for event in inputs.events if isinstance(event, RolesSeen)]
+    seen = [(inputs.seconds(event.ns), event.epochs.get(partition)) for event in roles]
+    return [(at, first[epoch]) for at, epoch in seen if epoch in first]
+
+
 def _led(leaders: Leaders, at: float) -> str:
     """The node that brokers named as leader at a time, "" = none is on record."""
     return next((node for since, node in reversed(leaders) if since <= at), "")
+
+
+def _placed(sent: SendRow) -> int:
+    """Its offset, -1 unknown."""
+    return max(sent.offset, sent.place)
 
 
 def _acked(inputs: Inputs, sent: SendRow) -> float:
     return inputs.seconds(sent.ack_ns if sent.ack_ns >= 0 else sent.invoke_ns)
 
 
+@dataclass(slots=True)
+class OneLog:
+    """Records that one log held, as far as their offsets tell, in the order of their acknowledgements. last:
+    when the newest one came; highest, highest_at: the highest offset (-1 = none is known), and when."""
+
+    last: float
+    sends: list[SendRow] = field(default_factory=list)
+    offsets: set[int] = field(default_factory=set)
+    highest: int = -1
+    highest_at: float = 0.0
+
+    def may_hold(self, offset: int, at: float) -> bool:
+        """Whether it continues with a record. Answers of one leader may come a little out of turn."""
+        if at - self.last > APART_S:
+            return False
+        if min(offset, self.highest) < 0 or offset > self.highest:
+            return True
+        return offset not in self.offsets and at - self.highest_at <= IN_TURN_S
+
+    def take(self, sent: SendRow, at: float) -> None:
+        """It continues with this one."""
+        self.sends.append(sent)
+        self.offsets.add(_placed(sent))
+        self.last = at
+        if _placed(sent) > self.highest:
+            self.highest, self.highest_at = _placed(sent), at
+
+
 def _one_after_the_other(
-    inputs: Inputs, sends: Iterable[SendRow], leaders: Leaders
-) -> Iterator[list[SendRow]]:
-    """Records in groups: acknowledged by one leader, with little time between them."""
-    group: list[SendRow] = []
-    for sent in sorted(sends, key=lambda sent: _acked(inputs, sent)):
-        if group:
-            before, at = _acked(inputs, group[-1]), _acked(inputs, sent)
-            if at - before > APART_S or _led(leaders, at) != _led(leaders, before):
-                yield group
-                group = []
-        group.append(sent)
-    if group:
-        yield group
+    inputs: Inputs, sends: Iterable[SendRow], leaders: Leaders, begins: Begins
+) -> list[list[SendRow]]:
+    """Records in groups, each of one log. A leader that was replaced and does not know it acknowledges what
+    its successor lacks: the offsets of its records continue, those of the other one begin again below. So a
+    group does not end where brokers name another leader, but where that one's records begin."""
+    logs: list[OneLog] = []
+    for sent in sorted(sends, key=lambda sent: (_acked(inputs, sent), _placed(sent))):
+        at, offset = _acked(inputs, sent), _placed(sent)
+        mine = [
+            log
+            for log in logs
+            if log.may_hold(offset, at) and not _handed_over(log, leaders, begins, offset, at)
+        ]
+        log = min(mine, key=lambda log: abs(offset - log.highest), default=None)
+        if log is None:
+            logs.append(log := OneLog(at))
+        log.take(sent, at)
+    return [log.sends for log in logs]
+
+
+def _handed_over(log: OneLog, leaders: Leaders, begins: Begins, offset: int, at: float) -> bool:
+    """Another leader was named since the newest record of a log, and what comes then is its own: it had all
+    these records, or the offset does not follow theirs."""
+    led = _led(leaders, log.last)
+    if log.highest < 0 or _led(leaders, at) == led:
+        return False
+    new = [first for since, first in begins if log.last < since <= at and _led(leaders, since) != led]
+    return offset > log.highest + NEAR or any(first > log.highest for first in new)
 
 
 def _range(inputs: Inputs, partition: str, group: list[SendRow], leaders: Leaders) -> Records:
-    placed = sorted((offset, sent.value) for sent in group if (offset := max(sent.offset, sent.place)) >= 0)
+    placed = sorted((offset, sent.value) for sent in group if (offset := _placed(sent)) >= 0)
     ends = (placed[0], placed[-1]) if placed else ((-1, group[0].value), (-1, group[-1].value))
     acks = [inputs.seconds(sent.ack_ns) for sent in group if sent.ack_ns >= 0]
     begin, end = (min(acks), max(acks)) if acks else (None, None)
-    later = [] if end is None else [(since, node) for since, node in leaders if since > end]
+    leader = "" if begin is None else _led(leaders, begin)
+    later = [] if begin is None else [one for one in leaders if one[0] > begin and one[1] != leader]
     return Records(
         partition=partition,
         count=len({sent.value for sent in group}),
@@ -247,7 +315,7 @@ def _range(inputs: Inputs, partition: str, group: list[SendRow], leaders: Leader
         values=(ends[0][1], ends[1][1]),
         begin=begin,
         end=end,
-        leader="" if begin is None else _led(leaders, begin),
+        leader=leader,
         next_leader=later[0][1] if later else "",
         next_at=later[0][0] if later else None,
     )

@@ -120,6 +120,20 @@ def test_the_numbers_of_a_run(tmp_path: Path) -> None:
     }
 
 
+def test_examples_are_of_each_partition_in_turn(tmp_path: Path) -> None:
+    built = Built(tps=["orders", "bills"])
+    for at, (tp, count) in enumerate(((0, 30), (1, 3)), 1):
+        send = Op(process=1, f="send", invoke=at * S, complete=at * S + 1)
+        send.mops = [Send(tp=tp, value=value_of(1, 100 * tp + n), offset=n) for n in range(count)]
+        built.ops.append(send)
+        built.bounds += [Bound(tp=tp, isolation=level, end=0, read_to=0) for level in (0, 1)]
+    built.processes[1] = Process(slot=3)
+    lost = judged(tmp_path / "run", built.tables()).anomalies["lost-write"]
+    assert lost.count == 33
+    partitions = [one.partition for one in lost.examples]
+    assert partitions == ["orders-0"] * 13 + ["bills-0"] * 3
+
+
 def test_a_loss_is_told_with_client_offset_time_and_faults_in_force(tmp_path: Path) -> None:
     fault, over = both(begun("partition:isolate", 0.5, 1, number=4, nodes=(2,)), 3)
     later = begun("kill", 5, 6, number=5, nodes=(1,))
