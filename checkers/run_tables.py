@@ -60,7 +60,8 @@ RUNS: Final = pa.schema(
     [
         RUN,
         *(pa.field(name, pa.string()) for name in (
-            "started", "system", "version", "workload", "nemesis", "preset", "valid", "summary", "engine",
+            "started", "system", "version", "workload", "nemesis", "preset", "valid", "result", "summary",
+            "engine",
         )),
         *(pa.field(name, pa.int64()) for name in ("seed", "exit_code", "brokers")),
         pa.field("recovered", pa.bool_()),
@@ -297,6 +298,7 @@ def _runs(run: Run, _: str) -> Iterator[pa.Table]:
         row |= {name: int(stats[of]) for name, of in counts.items() if of in stats}
         row |= {
             "valid": str(verdict.valid).lower(),
+            "result": str(verdict.result),
             "exit_code": verdict.exit_code,
             "summary": verdict.summary,
             "engine": verdict.engine,

@@ -33,11 +33,14 @@ def sql(
             show(f"{name}: {', '.join(schema.names)}")
         return
     from pyspark.errors import PySparkException
+    from pyspark.logger import PySparkLogger
 
     from checkers.engine.spark import spark
     from checkers.engine.spark_workers import interrupted, telling
     from checkers.run_source import some_folders, tables
 
+    # It writes the stack of Java for a typing error, in JSON; what was wrong is said below.
+    PySparkLogger.getLogger("SQLQueryContextLogger").setLevel("CRITICAL")
     some_folders(results)  # what cannot be answered is refused before Spark starts
     with spark(master) as session:
         tables(session, results, say).views()

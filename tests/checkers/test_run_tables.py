@@ -9,6 +9,7 @@ import pytest
 from checkers.run_tables import SCHEMAS, read
 from core.errors import HistoryError
 from history.run_folder import Run
+from history.verdict import ResultWord
 from tests.histories.folders import check_run, write_run
 from tests.histories.planted import random_history
 
@@ -35,6 +36,7 @@ def test_settings_that_this_version_does_not_know_keep_no_run_out(run: Run) -> N
     (row,) = before["runs"]
     assert (row["system"], row["version"], row["brokers"], row["seed"]) == ("kafka", "4.4.0", 5, 7)
     assert row["valid"] is not None
+    assert row["result"] in set(ResultWord)
     changed(run.config, colour="blue", workload="one that is gone")
     (after,) = rows(run, "runs")
     assert after == {**row, "workload": "one that is gone"}

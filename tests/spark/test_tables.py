@@ -3,6 +3,8 @@
 import math
 import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,12 +16,13 @@ from checkers import check
 from checkers.engine.spark import spark
 from checkers.run_source import RunSource, folders, tables
 from checkers.run_tables import SCHEMAS, read
-from core.errors import UsageError
+from core.errors import ExitCode, UsageError
 from core.op import Outcome
 from history import storage
 from history.reader import load
 from history.run_folder import FORMAT, Run
 from history.tables import GONE
+from history.verdict import ResultWord
 from tests.histories.folders import write_run
 from tests.histories.planted import random_history
 from tests.history.test_parts import unsealed
@@ -189,6 +192,29 @@ def test_the_queries_of_the_documentation_run(session: Any, results: Path) -> No
     untimed = session.table("sends").withColumn("invoke_s", nothing).withColumn("latency_s", nothing)
     untimed.createOrReplaceTempView("sends")
     assert session.sql(queries[0]).toArrow().num_rows == 0
+
+
+def test_the_queries_of_the_other_pages_are_answered(session: Any, results: Path) -> None:
+    tables(session, f"{results}/*").views()
+    pages = (DOCS.parents[1] / "README.md", *DOCS.parent.glob("*.md"))
+    pattern = re.compile(r'inquest sql "(select [^"]*)"', re.IGNORECASE)
+    asked = [query for page in pages for query in pattern.findall(page.read_text())]
+    assert "select workload, nemesis, result from runs" in asked
+    for query in dict.fromkeys(asked):
+        session.sql(query).toArrow()
+    words = {row["result"] for row in session.sql("select result from runs").toArrow().to_pylist()}
+    assert None in words  # of the run that nothing has judged
+    assert words - {None} <= set(ResultWord)
+
+
+def test_a_query_with_a_typing_error_is_refused_in_one_line(results: Path) -> None:
+    words = ["sql", "select * from nope", "--results", str(results)]
+    command = [sys.executable, "-m", "harness.cli.main", *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == ExitCode.USAGE
+    assert "TABLE_OR_VIEW_NOT_FOUND" in done.stderr
+    assert "Java" not in done.stderr
+    assert '"logger"' not in done.stderr
 
 
 @pytest.mark.sampled(48)

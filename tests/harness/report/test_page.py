@@ -747,3 +747,14 @@ def test_a_check_that_found_what_is_permitted_is_not_among_those_that_found_noth
         checks = folder.verdict.checks | {name: changed}
         folder.verdict = msgspec.structs.replace(folder.verdict, checks=checks)
         assert f"{quiet} checks that found nothing" in text_of(folder, tmp_path / status)
+
+
+def test_a_check_that_holds_and_found_something_is_not_among_those_that_found_nothing(tmp_path: Path) -> None:
+    folder = clean()
+    quiet = sum(one.status in ("valid", "unasked") for one in folder.verdict.client_checks.values())
+    name, check = next((name, one) for name, one in folder.verdict.checks.items() if one.status == "valid")
+    checks = folder.verdict.checks | {name: msgspec.structs.replace(check, found=2)}
+    folder.verdict = msgspec.structs.replace(folder.verdict, checks=checks)
+    text = text_of(folder, tmp_path / "found")
+    assert f"{quiet - 1} checks that found nothing" in text
+    assert "found 2 that every log may have" in text
