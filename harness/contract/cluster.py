@@ -86,6 +86,8 @@ SESSION_MS: Final = "10000"
 """The same for a broker of the model. One that was killed comes back when this time has passed."""
 REPLICAS_SINCE: Final = "3.9"
 """From there on a controller can advertise the port of a proxy (KIP-853)."""
+DELAYS_AGAIN_SINCE: Final = "4.1"
+"""A PartitionFetchState that is made with the delay of another one begins it again (its dueMs)."""
 TOO_OLD: Final = f"its brokers cannot stand behind proxies, as those of Kafka {REPLICAS_SINCE} and later can"
 FEWEST: Final = 3
 """Brokers with replicas; a scenario that has fewer shares the cluster of others."""
@@ -288,7 +290,14 @@ def _real(cluster: Cluster, version: Version, stories: _Stories, name: str) -> R
         settings = stage.settings
         dialect = Dialect(settings.era.client_transaction_version, version.marker_version)
         if isinstance(stage, PartitionStage):
-            place = KafkaReplicas(cluster, dialect, name, numbers=stories.numbers, left=stories.left)
+            place = KafkaReplicas(
+                cluster,
+                dialect,
+                name,
+                numbers=stories.numbers,
+                left=stories.left,
+                delays_again=is_since(version.kafka, DELAYS_AGAIN_SINCE),
+            )
             return ReplicaStage(place, stage.replicas, settings, spare=stage.spare)
         return REAL[type(stage)](Place(cluster, dialect, name), settings)
 

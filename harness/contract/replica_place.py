@@ -29,10 +29,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class KafkaReplicas(Place):
-    """See the module. numbers: of rules. left: topics of earlier scenarios."""
+    """See the module. numbers: of rules. left: topics of earlier scenarios. delays_again: see
+    `ReplicaPlace`."""
 
     numbers: Iterator[int] = field(default_factory=itertools.count)
     left: list[str] = field(default_factory=list)
+    delays_again: bool = False
 
     @property
     def kafka(self) -> ContainerCluster:

@@ -111,6 +111,10 @@ class ReplicaPlace(Asked, Protocol):
     def witness(self) -> int:
         """See the module."""
 
+    @property
+    def delays_again(self) -> bool:
+        """Followers that met an error in an epoch are delayed once more where they cut their log back."""
+
     def known(self, node: int) -> Known | None:
         """What a broker knows of the partition; None = nothing. Raises: AdminError."""
 
@@ -223,6 +227,8 @@ class ReplicaStage(PartitionStage):
         self._renewed: set[int] = set()
         """Followers that learned the next epoch of their leader while a fetch of theirs was under way: its
         answer says nothing to them."""
+        self._delayed: set[int] = set()
+        """Followers that met an error in this epoch, and have got no records since."""
         self._caught_up = CaughtUp()
         self._shrunk = False
         """The newest AlterPartition took a follower out of the in-sync set."""
@@ -414,17 +420,27 @@ class ReplicaStage(PartitionStage):
     def cut(self, follower: int, *, at: int = -1) -> Self:
         """See `PartitionStage`. Raises: NotYet."""
         self._lane(follower, at).lose()
+        self._delayed.add(follower)
         return self
 
     def _take_answer(self, follower: int, lane: Lane) -> None:
         """The answer that waits arrives; where it is not an error, the follower asks again at once. After an
         error it delays the partition, and sends a fetch that takes it out of the session with the leader
         (KIP-227). The story has no such message."""
+        watched = follower in self._delayed
+        before = self._ended(self._seen(follower))[0] if watched else 0
         error, renewed = lane.let_answer().error, follower in self._renewed
         self._renewed.discard(follower)
         if not error:
             lane.await_request()
-        elif error != KafkaError.OFFSET_OUT_OF_RANGE and not renewed:
+            end = self._ended(self._seen(follower))[0] if watched else 0
+            if end > before:
+                self._delayed.discard(follower)
+            delayed = end < before and self.place.delays_again
+        else:
+            delayed = error != KafkaError.OFFSET_OUT_OF_RANGE and not renewed
+        if delayed:
+            self._delayed.add(follower)
             lane.let_request()
             lane.let_answer()
 
@@ -542,6 +558,8 @@ class ReplicaStage(PartitionStage):
 
     def _follow(self, n: int, before: Known | None, after: Known | None, ns: int) -> None:
         """A broker learned, after this time, whom it follows now, or that it leads."""
+        if before is None or after is None or before.leader_epoch != after.leader_epoch:
+            self._delayed.discard(n)
         if before is not None and after is not None and before.leader != after.leader:
             lane = self._fetching.get((n, before.leader))
             if lane is not None:

@@ -51,6 +51,7 @@ class ModelledReplicas:
     """`ReplicaPlace`. bug: a planted one of its brokers."""
 
     witness = WITNESS
+    delays_again = False
 
     def __init__(self, stage: PartitionStage, bug: str = "") -> None:
         self.lock = threading.RLock()

@@ -351,6 +351,48 @@ def test_a_fetch_that_came_back_empty_in_real_time_is_repeated(
     assert end_after(0, "m2", place.wait) == 3
 
 
+class Passing:
+    """A lane that notes what is let go. error: of its answers."""
+
+    def __init__(self, error: int) -> None:
+        self.error = error
+        self.did: list[str] = []
+
+    def let_answer(self) -> Any:
+        self.did.append("answer")
+        return SimpleNamespace(error=self.error)
+
+    def let_request(self) -> None:
+        self.did.append("request")
+
+    def await_request(self) -> None: ...
+
+
+AS_OF_A_DELAYED = ["answer", "request", "answer"]
+"""The answer, and the fetch after it that takes the partition out of the session."""
+
+
+@pytest.mark.parametrize("again", [True, False])
+def test_a_delayed_follower_takes_its_partition_out_of_the_session(again: bool, places: Places) -> None:
+    """After an error; also where it cuts its log back after that, as long as it has got no records."""
+    s: Any = stage(places, "fetch-in-purgatory")
+    s.place.delays_again = again
+
+    def taken(before: int, after: int, error: int = 0) -> list[str]:
+        ends, lane = iter([before, after]), Passing(error)
+        s._seen, s._ended = (lambda n: n), (lambda _: (next(ends), 0))
+        s._take_answer(2, lane)
+        return lane.did
+
+    assert taken(9, 5) == ["answer"]
+    assert taken(9, 9, KafkaError.OFFSET_OUT_OF_RANGE) == ["answer"]
+    assert taken(9, 9, KafkaError.UNKNOWN_LEADER_EPOCH) == AS_OF_A_DELAYED
+    assert taken(9, 5) == (AS_OF_A_DELAYED if again else ["answer"])
+    assert taken(5, 7) == taken(7, 6) == ["answer"]
+    s._renewed.add(2)
+    assert taken(6, 6, KafkaError.FENCED_LEADER_EPOCH) == ["answer"]
+
+
 def test_times_of_brokers_are_those_of_the_story_and_a_held_message_breaks_nothing() -> None:
     found = {key: int(value) for key, value in broker_settings(Settings()).items() if value.isdigit()}
     lag, wait = found["replica.lag.time.max.ms"], found["replica.fetch.wait.max.ms"]
