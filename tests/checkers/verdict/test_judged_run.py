@@ -126,7 +126,7 @@ def test_examples_are_of_each_partition_in_turn(tmp_path: Path) -> None:
         send = Op(process=1, f="send", invoke=at * S, complete=at * S + 1)
         send.mops = [Send(tp=tp, value=value_of(1, 100 * tp + n), offset=n) for n in range(count)]
         built.ops.append(send)
-        built.bounds += [Bound(tp=tp, isolation=level, end=0, read_to=0) for level in (0, 1)]
+        built.bounds += [Bound(tp=tp, isolation=Isolation(level), end=0, read_to=0) for level in (0, 1)]
     built.processes[1] = Process(slot=3)
     lost = judged(tmp_path / "run", built.tables()).anomalies["lost-write"]
     assert lost.count == 33

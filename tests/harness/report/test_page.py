@@ -751,6 +751,7 @@ def test_a_check_that_found_what_is_permitted_is_not_among_those_that_found_noth
 
 def test_a_check_that_holds_and_found_something_is_not_among_those_that_found_nothing(tmp_path: Path) -> None:
     folder = clean()
+    assert folder.verdict is not None
     quiet = sum(one.status in ("valid", "unasked") for one in folder.verdict.client_checks.values())
     name, check = next((name, one) for name, one in folder.verdict.checks.items() if one.status == "valid")
     checks = folder.verdict.checks | {name: msgspec.structs.replace(check, found=2)}
