@@ -201,7 +201,8 @@ def _judge_recovery(run: WholeRun, tally: Tally, last: Recovered) -> None:
 
 
 def _not_started(run: WholeRun, until_ns: int) -> list[int]:
-    """The brokers that did not start, for their sessions expired, and that answered no more."""
+    """The brokers that did not start, for their sessions expired or they could not register, and that
+    answered no more: nothing starts them again."""
     down = set[int]()
     looks = [event for event in run.events if isinstance(event, NodeEnded | RolesSeen)]
     # They are written in another order: a look has the time of its beginning.
@@ -210,7 +211,7 @@ def _not_started(run: WholeRun, until_ns: int) -> list[int]:
             break
         if isinstance(event, RolesSeen):
             down.difference_update(event.answering)
-        elif event.end.session_expired:
+        elif event.end.session_expired or event.end.unregistered:
             down.add(event.end.node)
     return sorted(down)
 

@@ -69,7 +69,7 @@ def without(events: Sequence[Event], ns: int) -> set[int]:
         died.end.node
         for died in events
         if isinstance(died, NodeEnded)
-        if not_started(died.end) and died.ns <= ns
+        if (not_started(died.end) or given_up(died.end)) and died.ns <= ns
         if not any(died.end.node in e.answering for e in looks if e.ns > died.ns)
     }
 

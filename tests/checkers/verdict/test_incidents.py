@@ -331,6 +331,20 @@ def test_a_cluster_may_not_recover_without_a_broker_whose_session_expired(
         assert any(f"without node 2: {NOT_BACK.why}" in reason for reason in verdict.unknown)
 
 
+@pytest.mark.parametrize("hindered", [False, True])
+def test_a_cluster_may_not_recover_without_a_broker_that_could_not_register(
+    tmp_path: Path, hindered: bool
+) -> None:
+    """Whether faults kept it from the controllers, or the machine was too slow: nothing starts it again."""
+    faults = fault(0, (2,), 5, 55) if hindered else []
+    ended = ev.NodeEnded(ns=58 * S, end=UNREGISTERED)
+    for again, open_ in (((), True), ((answering(60, 1, 2, 3),), False)):
+        events = (STARTED, *PHASES, *faults, ended, *again, NOT_BACK, QUIESCED)
+        verdict = check_run(write_run(tmp_path / f"{open_}", history().tables(), events=events))
+        assert ("not-recovered" in verdict.anomalies) is not open_
+        assert verdict.exit_code == (2 if open_ else 3)
+
+
 def test_a_cluster_whose_brokers_all_started_has_to_recover(tmp_path: Path) -> None:
     sealed = write_run(tmp_path / "run", history().tables(), events=(STARTED, *PHASES, NOT_BACK, QUIESCED))
     verdict = check_run(sealed)
