@@ -335,6 +335,10 @@ class LabelledRun:
                     found[partition].append(LostState(before[0], new, before[-1]))
         return found
 
+    def lost_states(self, partition: int) -> Sequence[LostState]:
+        """Coordinators of this partition of the log that loaded, and lost, what was not committed."""
+        return self._went_back.get(partition, [])
+
     def _in_turn(self, old: CoordinatorElected, new: CoordinatorElected) -> bool:
         """A coordinator's successor was in sync when that one was elected, or was elected cleanly, as the
         metadata log says: it was in sync later, or eligible (KIP-966)."""
@@ -351,7 +355,7 @@ class LabelledRun:
         wall_ns = self.history.wall_ns
         return [
             one
-            for one in self._went_back.get(partition, ())
+            for one in self.lost_states(partition)
             if wall_ns(one.old.wall) <= until_ns and op.invoke_ns <= wall_ns(one.new.wall)
         ]
 

@@ -21,7 +21,7 @@ from checkers.engine.evidence import Wanted
 from checkers.engine.findings import OK, Finding, LogFinding
 from checkers.known_bugs.bug import KnownBug
 from checkers.known_bugs.labelled_run import SLACK_MS, LabelledRun
-from checkers.known_bugs.log_findings import client_transactions, marker_at
+from checkers.known_bugs.log_findings import client_transactions, marker_at, transactional_ids
 from checkers.known_bugs.transaction_fates import (
     Suspicion,
     Way,
@@ -114,9 +114,20 @@ def _state(sent: MarkersSent) -> str:
 def state_went_back(run: LabelledRun, finding: LogFinding) -> bool:
     """While this transaction was under way a coordinator of its id loaded the end of the log, and a
     successor, in sync then, did not have it; and the finding shows what the log lacks: a decision that was
-    acted upon, or a partition of the transaction."""
-    rules = (DECIDED, NAMED, AGREE, ANSWERED, MARKERS_LOGGED)
-    return finding.check in rules and any(_lost(run, finding, op) for op in client_transactions(run, finding))
+    acted upon, or a partition of the transaction. Where no client of the run has it (an application's), the
+    marker itself says which coordinator wrote it."""
+    if finding.check not in (DECIDED, NAMED, AGREE, ANSWERED, MARKERS_LOGGED):
+        return False
+    ops = list(client_transactions(run, finding))
+    return any(_lost(run, finding, op) for op in ops) if ops else _marked_by_lost(run, finding)
+
+
+def _marked_by_lost(run: LabelledRun, finding: LogFinding) -> bool:
+    """A coordinator of the id that loaded what its successor did not have wrote the marker."""
+    marker = marker_at(run, finding)
+    records = [run.records_of(name) for name in transactional_ids(run, finding)]
+    gone = [one for some in records if some for one in run.lost_states(some[0].partition)]
+    return marker is not None and marker["coordinator_epoch"] in {one.old.epoch for one in gone}
 
 
 def _lost(run: LabelledRun, finding: LogFinding, op: OpRecord) -> bool:

@@ -183,6 +183,24 @@ def test_the_coordinator_that_lost_its_state_wrote_the_marker(
     assert found == {"marker-decided": bug, "decisions-agree": bug}
 
 
+@pytest.mark.parametrize(
+    ("lines", "coordinator", "bug"),
+    [
+        ((B, C), 1, "uncommitted-state"),
+        ((B, C), 4, ""),  # another one wrote that marker
+        (LATER, 1, "uncommitted-state"),  # no client says when the transaction was under way
+        ((), 1, ""),
+        ((B.replace("state-0", "state-3"), C.replace("state-0", "state-3")), 1, ""),
+    ],
+)
+def test_the_marker_of_an_application_says_which_coordinator_wrote_it(
+    tmp_path: Path, lines: tuple[str, ...], coordinator: int, bug: str
+) -> None:
+    """The clients of the run have no transaction; one that the log knows was aborted in one partition."""
+    found = labels(tmp_path / "run", aborted_early(coordinator), lines=lines)
+    assert found["marker-decided"] == bug
+
+
 TWO = (
     leads(20.001, 2, 1, 80, 77, "2,3", 0),
     leads(20.004, 3, 2, 79, 77, "1,3", 0),
