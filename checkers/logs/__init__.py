@@ -36,8 +36,12 @@ cluster_era          Which behaviours of Kafka a cluster had, by what it has fin
 coordinator_log      The transaction coordinators' log of a run, read once.
 decisions            Ring 3, transactions: the coordinators' log decides and the
                      markers of partitions obey.
+decisions_in_sync    Ring 3, transactions: a coordinator decides with enough replicas
+                     in sync beside it.
 elections            What the metadata log of KRaft, or the log of ZooKeeper, says of a
                      partition: its leaders, epoch by epoch.
+flushes              Ring 3, flushes: what brokers were set to flush, they had flushed
+                     when they died.
 lineage              Ring 3, records: what leaders of one epoch had, the leaders of
                      later epochs have.
 markers              Markers of transactions in partitions, and which transaction
@@ -49,7 +53,8 @@ metadata_rows        Rows of the metadata log as the records that the model's ac
 orders               Ring 4: what a controller of the time of ZooKeeper tells brokers,
                      and what they answer, with the log of ZooKeeper.
 placement            Where the replicas of new partitions were placed, against the
-                     placers of the model: KRaft's, and the one of the time of ZooKeeper.
+                     placers of the model: KRaft's, and the one of the time of
+                     ZooKeeper; and how many replicas Kafka's own topics got.
 power_losses         Losses of power by the metadata log: since when a replica was
                      out, and until when.
 producer_files       Files that brokers compute from a log of producers, against the

@@ -15,6 +15,7 @@ HANGING: Final = "hanging-partition"
 UNCLEAN: Final = "unclean-election"
 EARLY: Final = "early-act"
 MISANSWERED: Final = "unasked-answer"
+UNFLUSHED: Final = "unflushed-log"
 
 CLASSES: Final[Mapping[str, AnomalyClass]] = {
     DIVERGENCE: AnomalyClass(
@@ -71,6 +72,13 @@ CLASSES: Final[Mapping[str, AnomalyClass]] = {
         " record, or get it.",
         literature="output commit (Strom and Yemini, 1985); stable storage of the decision (Gray, 1978)",
         rule=never("a broker tells others only of what is committed"),
+    ),
+    UNFLUSHED: AnomalyClass(
+        title="A broker had not flushed what it was set to",
+        meaning="A broker died, and by its checkpoint it had not flushed records that it had had for long, as"
+        " flush.messages or flush.ms asks for. Its machine would have lost them with it.",
+        literature="crash consistency (Pillai et al., 2014)",
+        rule=never("a broker flushes each log as the settings of its topic say"),
     ),
     MISANSWERED: AnomalyClass(
         title="An answer without its request",

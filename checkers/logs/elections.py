@@ -92,6 +92,21 @@ class Elections:
                 first, leader = min(first, one.epoch), one.leader
         return first
 
+    def in_sync_since(self) -> dict[int, float]:
+        """Of each leader epoch: from when on its leader had as many replicas in sync as the lowest minimum
+        asks for; infinity = never. Within an epoch a leader may not have heard yet of a smaller set: its
+        first one counts on. Empty where that is unknown, or each leader is enough: the minimum is 1, or there
+        is one replica."""
+        most = max((len(state.replicas) for _, state in self.states), default=0)
+        if self.unknown or self.topics > 1 or min(self.least, most) <= 1:
+            return {}
+        enough: dict[int, float] = {}
+        for ms, one in self.states:
+            few = len(one.isr) < min(self.least, len(one.replicas))
+            first = enough.get(one.leader_epoch, inf)
+            enough[one.leader_epoch] = first if few else min(first, ms)
+        return enough
+
     def may_lose(self, *, after_epoch: int = -1, since_ms: float = 0) -> str:
         """Why records of this leader epoch, or an older one, that were committed may be gone, "" = they may
         not. since_ms: they were not there before, by the clock of the nodes. When a node lost its power, its

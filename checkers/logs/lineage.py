@@ -74,7 +74,7 @@ RULES: Final = {
 def join(run: WholeRun, result: Tally) -> None:
     """Apply the rules to all partitions but the metadata log, whose leaders no metadata log chooses."""
     evidence, history = run.evidence, run.history
-    acknowledged = _acknowledged(history) if history is not None else {}
+    acknowledged = acknowledged_sends(history) if history is not None else {}
     kept = _kept(history) if history is not None else frozenset()
     gone = deletions({tp: tp for tp in evidence.partitions()}, history.events if history is not None else ())
     read, times = _read(evidence), _Times(apart_ms(history), nodes_apart_ms(history), own_clocks(history))
@@ -201,19 +201,12 @@ class _Lineage:
         self._in_sync(main, sent, here, kept & held)
 
     def _in_sync(self, main: ReplicaLog, sent: dict[str, Array], here: Array, held: Array) -> None:
-        """Acknowledged records that a log holds, by the in-sync sets of their epochs. here: their batches.
-        Within an epoch a leader may not have heard yet of a smaller set: its first one counts on. Where the
-        minimum is 1, or unknown, or the partition has one replica, each leader is enough."""
+        """Acknowledged records that a log holds, by the in-sync sets of their epochs. here: their batches."""
         elected = self.elections
-        most = max((len(state.replicas) for _, state in elected.states), default=0)
-        if elected.unknown or elected.topics > 1 or min(elected.least, most) <= 1 or not held.any():
+        enough = elected.in_sync_since()
+        if not enough or not held.any():
             return
         epochs = main.whole["leader_epoch"][here]
-        enough: dict[int, float] = {}
-        for ms, state in elected.states:
-            few = len(state.isr) < min(elected.least, len(state.replicas))
-            first = enough.get(state.leader_epoch, inf)
-            enough[state.leader_epoch] = first if few else min(first, ms)
         known = held & np.isin(epochs, np.array([*enough], np.int64))
         self.result.asked[IN_SYNC] += int(known.sum())
         since = np.full(len(epochs), -inf)
@@ -351,7 +344,7 @@ def _compressed_offsets(evidence: Evidence) -> bool:
 _SENT: Final = ("tp", "process", "offset", "invoke_ns", "ack_ns", "outcome")
 
 
-def _acknowledged(history: History) -> dict[TopicPartition, dict[str, Array]]:
+def acknowledged_sends(history: History) -> dict[TopicPartition, dict[str, Array]]:
     """Of each partition: records that were acknowledged with acks=all at an offset. Raises: HistoryError."""
     waited = np.array([one.process for one in history.processes.values() if one.acks == -1], np.int64)
     units = [read_columns(history.run, "sends", unit.name, _SENT) for unit in history.names.units]

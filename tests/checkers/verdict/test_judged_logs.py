@@ -14,7 +14,18 @@ from checkers.catalogue import ALL_CHECKS, ANOMALIES
 from checkers.engine.check import LogKernel, Reads, Tally
 from checkers.engine.findings import NOWHERE, LogFinding, LogGround, PartitionResult
 from checkers.engine.pipeline import kinds_of, log_ground
-from checkers.logs import answers, audit, decisions, lineage, messages, orders, placement, share_answers
+from checkers.logs import (
+    answers,
+    audit,
+    decisions,
+    decisions_in_sync,
+    flushes,
+    lineage,
+    messages,
+    orders,
+    placement,
+    share_answers,
+)
 from checkers.logs.registry import LOG_CHECKS
 from checkers.logs.rule import Rule, checks_of
 from checkers.run_tables import read
@@ -413,7 +424,7 @@ def test_every_rule_has_a_class_of_the_catalogue_and_a_sentence() -> None:
         assert check.source, name
         assert check.reads is not Reads.HISTORY, name
         assert ALL_CHECKS[name] is check
-    ring3 = [lineage, decisions, answers, placement, share_answers]
+    ring3 = [lineage, flushes, decisions, decisions_in_sync, answers, placement, share_answers]
     modules = {0: [audit], 1: [], 3: ring3, 4: [messages, orders]}
     rings = {name: ring for ring, some in modules.items() for one in some for name in one.CHECKS}
     assert {name: check.ring for name, check in LOG_CHECKS.items()} == dict.fromkeys(LOG_CHECKS, 1) | rings

@@ -1,0 +1,155 @@
+"""Ring 3, flushes: what brokers were set to flush, they had flushed when they died.
+
+A broker notes each second up to where it has flushed each log (its recovery point), and how far each log is
+committed (its high watermark). A loss of power that the harness makes keeps what the settings have flushed,
+and so cannot show that nothing was.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from checkers.engine.check import Tally, WholeRun
+from checkers.log_settings import MOST_COUNTED
+from checkers.logs.classes import UNFLUSHED
+from checkers.logs.clocks import nodes_apart_ms
+from checkers.logs.elections import Elections, elections
+from checkers.logs.lineage import acknowledged_sends
+from checkers.logs.replicas import Array, ReplicaLog, finding, replicas
+from checkers.logs.rule import Rule, checks_of
+from core.config import RunConfig, recorded_config
+from core.flushing import FIRST_LOOK_MS, Flushing, flushing, number
+from core.op import TopicPartition
+from core.systems import KafkaSection, is_since
+
+AS_SET: Final = "flushed-as-set"
+RULES: Final = {
+    AS_SET: Rule(
+        "Where brokers flush by number or by time, the recovery point that a broker left when it died is"
+        " beyond what it had to flush long enough before, less the records that may be left unflushed. It had"
+        " what was sent, and acknowledged with acks=all, while it was in sync until its death.",
+        "UnifiedLog.append, LogManager.flushDirtyLogs, LogManager.checkpointLogRecoveryOffsets; settings"
+        " flush.messages, flush.ms",
+        UNFLUSHED,
+    )
+}
+NOTED_MS: Final = 11_000
+"""A broker notes its recovery points each second, as the harness sets it; 10 s more, for one that is paused
+or slow and still in sync."""
+DELAY_SET: Final = "3.9"
+"""From here on `log.initial.task.delay.ms` is known to be heeded; else a broker first notes anything 30 s
+after its start."""
+
+
+def join(run: WholeRun, result: Tally) -> None:
+    """Apply the rule to the topics of a run on brokers that the harness has set up; nothing where they have a
+    second log directory, for a log may move there."""
+    if run.history is None:
+        return
+    config = recorded_config(run.history.run.config)
+    if not config.has(KafkaSection) or config.section(KafkaSection).log_dirs > 1:
+        return
+    of = flushing(config, "")
+    if not [*_duties(of)]:
+        return
+    apart = nodes_apart_ms(run.history)
+    for tp, sent in acknowledged_sends(run.history).items():
+        lineage = elections(run.evidence, tp)
+        if lineage.unknown or lineage.topics > 1:
+            continue
+        for log in replicas(run.evidence, tp):
+            stay = _stay(lineage, log) if log.died else None
+            if stay is not None:
+                _Judge(tp, log, stay, sent, apart, _delay_ms(config), result).judge(of)
+
+
+CHECKS: Final = checks_of(RULES, ring=3, join=join)
+
+
+class Duty(NamedTuple):
+    """What flushing asks of a log. left: how many records may be left unflushed. after_ms: how long after it
+    was appended a record is flushed. text: in words."""
+
+    left: int
+    after_ms: int
+    text: str
+
+
+def _duties(of: Flushing) -> Iterator[Duty]:
+    if 0 < of.records <= MOST_COUNTED:
+        yield Duty(of.records - 1, 0, f"flush.messages {of.records}")
+    if of.looks_ms:
+        yield Duty(0, of.latest_ms, f"flush.ms {of.after_ms}, which is looked at each {of.looks_ms} ms")
+
+
+def _delay_ms(config: RunConfig) -> int:
+    """How long after its start a broker first notes its recovery points."""
+    kept = is_since(config.section(KafkaSection).version, DELAY_SET)
+    return number(config.broker_settings, "log.initial.task.delay.ms", 0) if kept else FIRST_LOOK_MS
+
+
+class Stay(NamedTuple):
+    """A replica was in sync, beside another one, until its node died: since when, and until when it had heard
+    of the metadata log."""
+
+    since_ms: int
+    until_ms: int
+
+
+def _stay(lineage: Elections, log: ReplicaLog) -> Stay | None:
+    """The last one before a death. None = it was not in sync, or nothing says it, or records may be lost."""
+    heard, until_ms = lineage.heard.get((log.take, log.node), (-1, -1))
+    since_ms = -1
+    for offset, (ms, state) in zip(lineage.offsets, lineage.states, strict=True):
+        if offset > heard:
+            break
+        if log.node not in state.isr or len(state.isr) < 2:
+            since_ms = -1
+        elif since_ms < 0:
+            since_ms = ms
+    unclean = any(not one.clean and one.ms >= since_ms for one in lineage.found)
+    return None if since_ms < 0 or until_ms < 0 or unclean else Stay(since_ms, until_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class _Judge:
+    tp: TopicPartition
+    log: ReplicaLog
+    stay: Stay
+    sent: dict[str, Array]
+    apart_ms: float
+    delay_ms: int
+    result: Tally
+
+    def judge(self, of: Flushing) -> None:
+        """Each way in which the log is flushed."""
+        for duty in _duties(of):
+            self._flushed(duty)
+
+    def _flushed(self, duty: Duty) -> None:
+        """Only what was sent in this stay counts: what a log had before its node started is flushed with the
+        next append. The high watermark shows that the node noted something after it had the record."""
+        log, stay = self.log, self.stay
+        due = np.maximum(self.sent["ack_ms"] + duty.after_ms, stay.since_ms + self.delay_ms)
+        known = (self.sent["offset"] < log.high_watermark) & (self.sent["offset"] >= duty.left)
+        known &= self.sent["invoke_ms"] >= stay.since_ms + self.apart_ms
+        known &= due + NOTED_MS + self.apart_ms <= stay.until_ms
+        if not known.any():
+            return
+        if "recovery-point" not in log.marks:
+            self.result.leave_open(AS_SET, self.tp, f"{log.where()} has no checkpoint of its recovery point")
+            return
+        self.result.asked[AS_SET] += int(known.sum())
+        point = log.marks["recovery-point"]
+        last = int(np.argmax(np.where(known, self.sent["offset"], -1)))
+        offset = int(self.sent["offset"][last])
+        if point < offset + 1 - duty.left:
+            before = (stay.until_ms - self.sent["ack_ms"][last]) / 1000
+            text = (
+                f"{log.where()}: its recovery point is {point}, with {duty.text}; process"
+                f" {self.sent['process'][last]} sent a record that was acknowledged at offset {offset},"
+                f" {before:.1f} s or more before the node died, and the node was in sync from then on"
+            )
+            self.result.refuse(finding(AS_SET, self.tp, offset, [log], text))
