@@ -3,6 +3,7 @@
 Each command in them can be pasted: it begins with the program as this shell finds it.
 """
 
+import re
 import shlex
 import shutil
 import sys
@@ -15,6 +16,8 @@ from harness.report.wording import faults_line, incident_lines, logs_line, reach
 from history.run_folder import Run
 from history.verdict import ResultWord, Verdict, bugs_of
 
+LONGER_S = 60.0
+MOVED = "leader-moved"
 SENTENCE_MOST = 600
 """Characters of the first witness; the report has all of it."""
 
@@ -37,6 +40,8 @@ def last_lines(verdict: Verdict, run: Run, page: str) -> Iterator[str]:
     yield f"broker logs: {logs_line(verdict)}; judged by {verdict.engine}"
     yield f"report: {page}"
     yield f"repeat: {pasted(verdict.repro)}"
+    if verdict.result is ResultWord.CONTROL_SILENT:
+        yield f"next: {pasted(_longer(verdict))}    # more time: {_unmoved(verdict)}"
     if worst is None:
         return
     if verdict.result is ResultWord.KNOWN_BUGS:
@@ -47,6 +52,21 @@ def last_lines(verdict: Verdict, run: Run, page: str) -> Iterator[str]:
         folder = shlex.quote(str(run.folder))
         shrink = f"{pasted('inquest recording shrink')} {repetition.preserving(verdict, worst[0])}{folder}"
         yield f"next: {shrink}    # with as few faults as still show it"
+
+
+def _longer(verdict: Verdict) -> str:
+    """The command of a run, with three times its time for faults, at least a minute."""
+    seconds = max(3 * float(verdict.config.get("duration_s", 0)), LONGER_S)
+    words = re.sub(r" --(?:duration|seed) \S+", "", verdict.repro)
+    return f"{words} --duration {seconds:g}"
+
+
+def _unmoved(verdict: Verdict) -> str:
+    """Why a control may have found nothing."""
+    wanted = any(MOVED in fault.wanted for fault in verdict.faults)
+    if wanted and verdict.reached is not None and MOVED not in verdict.reached:
+        return "no leader moved under these faults"
+    return "the faults did not cause what it waits for"
 
 
 def pasted(command: str) -> str:

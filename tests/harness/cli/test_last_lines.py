@@ -96,6 +96,30 @@ def test_one_word_for_each_result(changes: dict[str, Any], result: ResultWord, c
     assert first == f"{result.upper()}: {CLEAN.summary}"
 
 
+@pytest.mark.parametrize(
+    ("wanted", "reached", "why"),
+    [
+        (["leader-moved"], [], "no leader moved under these faults"),
+        (["leader-moved"], ["leader-moved"], "the faults did not cause what it waits for"),
+        (["fenced"], [], "the faults did not cause what it waits for"),
+        (["leader-moved"], None, "the faults did not cause what it waits for"),
+    ],
+)
+def test_a_control_that_did_not_fire_says_what_to_try(
+    wanted: list[str], reached: list[str] | None, why: str
+) -> None:
+    found = verdict(
+        expect={"lost-write": False},
+        faults=[msgspec.structs.replace(fault(False), wanted=wanted)],
+        reached=reached,
+        config={"duration_s": 30.0},
+        repro="inquest run --preset acks1 --seed 1 --duration 30",
+    )
+    *_, last = last_lines(found, Run(Path("r")), "none")
+    command, _, reason = last.partition("    # more time: ")
+    assert (command, reason) == (f"next: {pasted('inquest run --preset acks1 --duration 90')}", why)
+
+
 def test_the_first_witness_is_of_the_most_severe_class_that_is_no_known_bug(tmp_path: Path) -> None:
     found = verdict(
         valid=False,
