@@ -23,7 +23,7 @@ KAFKA_OPTION := $(if $(KAFKA),--kafka $(KAFKA))
 # What the command line may give. Any other variable is a misspelt one: the run would have other settings than
 # were meant.
 VARIABLES := NEMESIS SCHEDULE WORKLOAD PRESET SUT KAFKA UPGRADE SEED DURATION BROKERS RATE MASTER RUN BUDGET MATRIX \
-	REQUESTS VERSIONS PART DOCKER_JOBS COMMAND PYTHON BIN INSTALLED SHELL MAKEFLAGS
+	REQUESTS HELD VERSIONS PART DOCKER_JOBS COMMAND PYTHON BIN INSTALLED SHELL MAKEFLAGS
 GIVEN := $(foreach name,$(.VARIABLES),$(if $(filter command line,$(origin $(name))),$(name)))
 UNKNOWN := $(sort $(filter-out $(VARIABLES),$(GIVEN)))
 $(if $(UNKNOWN),$(error unknown variable $(UNKNOWN): make knows $(VARIABLES)))

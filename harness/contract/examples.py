@@ -56,13 +56,13 @@ class NoAnswerYet(Response, frozen=True):
     """There is no answer yet."""
 
 
-class Shown(Response, frozen=True):
+class ShownCell(Response, frozen=True):
     """What one side shows that no client asks for. cell: in words."""
 
     cell: str
 
 
-class Look(Request[Shown], frozen=True):
+class Look(Request[ShownCell], frozen=True):
     """At what no client asks for. column: its heading."""
 
     column: str

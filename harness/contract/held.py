@@ -19,6 +19,17 @@ nothing off arrives, with its answer, together with the fetch after it.
 
 The controller decides nothing that no command has asked it for, unless a busy machine holds up a broker for
 the time of a session. An example in which it did is left out, and said so: it compares nothing.
+
+On Kafka 4.4.0 (November 2026) 19 examples of two seeds, with 1,568 requests of clients and 1,007 steps, have
+no difference, and one was left out; the machine, of two cores, had a load of 15 to 50. At first differed:
+
+- A follower got a high watermark one round too early. Kafka reads what it answers a fetch before it counts
+  what that shows (Partition.fetchRecords). Mended in the model, as is, seen between two models, a leader that
+  leads again: it asks for no set before the request of its epoch before is answered
+  (AlterPartitionManager.unsentIsrUpdates).
+- After an error a follower's next fetch only takes the partition out of its session, from 4.1 on once more
+  where it then cuts its log back. The stage took it for a fetch of the story; now it lets it pass.
+- A broker that refuses an acks=0 request closes the connection. The stage took it for a broker that is gone.
 """
 
 import time
@@ -40,7 +51,7 @@ from harness.contract.examples import (
     Look,
     NoAnswerYet,
     Played,
-    Shown,
+    ShownCell,
     errors,
 )
 from harness.contract.held_commands import ASKING, QUESTIONS, REPLICAS, STEPS, WRITE, Writers, broker_of, draw
@@ -162,7 +173,7 @@ def drawn(seed: int, number: int, modelled: HeldModel) -> tuple[RandomCommand, .
     possible there when their turn comes are left out."""
     random = Random(f"held/{seed}/{number}")
     commands = tuple(draw(random) for _ in range(random.randint(*LENGTHS)))
-    play = _Play(modelled, modelled.again(modelled.settings), 1)
+    play = _HeldPlay(modelled, modelled.again(modelled.settings), 1)
     play.all(commands)
     return tuple(commands[at] for at in play.done)
 
@@ -171,7 +182,7 @@ class HeldUpError(Exception):
     """The controller decided something that no command asked it for; see the module."""
 
 
-class _Waiting(NamedTuple):
+class _Asked(NamedTuple):
     """A request that no side may have answered yet."""
 
     request: AnyRequest
@@ -181,7 +192,7 @@ class _Waiting(NamedTuple):
 
 def play(example: CommandSequence, modelled: HeldModel, real: PartitionStage, rounds: int) -> Played:
     """Drive both stages, up to the first difference. rounds: see `examples.play`. Raises: AdminError."""
-    play = _Play(modelled, real, rounds)
+    play = _HeldPlay(modelled, real, rounds)
     try:
         play.all(example.commands)
     except DiffersError as error:
@@ -189,7 +200,7 @@ def play(example: CommandSequence, modelled: HeldModel, real: PartitionStage, ro
     return play.played
 
 
-class _Play:
+class _HeldPlay:
     """An example that is being played. done: numbers of the commands that were possible."""
 
     def __init__(self, modelled: HeldModel, real: PartitionStage, rounds: int) -> None:
@@ -197,7 +208,7 @@ class _Play:
         self.modelled, self.real, self.rounds = modelled, real, rounds
         self.played = Played()
         self.writers = Writers()
-        self.waiting: list[_Waiting] = []
+        self.waiting: list[_Asked] = []
 
     def all(self, commands: Sequence[RandomCommand]) -> None:
         """Raises: DiffersError, AdminError, ClusterError."""
@@ -242,7 +253,9 @@ class _Play:
         try:
             step.do(self.real, self.command, n)
         except (AssertionError, NotYet) as error:  # what the step waits for does not happen
-            self._differs(Look(f"step {kind}"), Shown(str(error)), Shown("comes to its end"), state=False)
+            self._differs(
+                Look(f"step {kind}"), ShownCell(str(error)), ShownCell("comes to its end"), state=False
+            )
         for _ in range(BACKOFF_TICKS):
             if not self.modelled.idle():
                 break
@@ -254,7 +267,7 @@ class _Play:
 
     def _ask(self, request: AnyRequest, n: int) -> None:
         self.played.requests += 1
-        asked = _Waiting(request, [], [])
+        asked = _Asked(request, [], [])
         self.waiting.append(asked)
         self.modelled.deliver("", request, n, asked.modelled.append)
         self.real.deliver("", request, n, asked.real.append)
@@ -291,7 +304,7 @@ class _Play:
         heading = next(one for one in expected if found[one] != expected[one])
         if heading in DECIDED and self.command.kind not in ASKING:
             raise HeldUpError
-        self._differs(Look(heading), Shown(found[heading]), Shown(expected[heading]), state=True)
+        self._differs(Look(heading), ShownCell(found[heading]), ShownCell(expected[heading]), state=True)
 
     def _differs(self, request: AnyRequest, real: Response, modelled: Response, *, state: bool) -> None:
         raise DiffersError(Difference(self.after, self.command, request, real, modelled, state))
