@@ -10,6 +10,11 @@ def unknown(what: str, name: str, known: Iterable[str]) -> str:
     return f"{what} {name!r}; {meant(name, names)}known: {', '.join(names)}"
 
 
+def unlisted(what: str, name: str, known: Iterable[str], where: str) -> str:
+    """The same of names that are too many for a line: `unknown mutant 'foo'; all of them: inquest list …`."""
+    return f"{what} {name!r}; {meant(name, known)}all of them: inquest list {where}"
+
+
 def meant(name: str, known: Iterable[str]) -> str:
     """`did you mean 'queue'? `; "" where no known name is near."""
     return "".join(f"did you mean {near!r}? " for near in get_close_matches(name, list(known), 1))

@@ -6,6 +6,7 @@ docs/ (the catalogue, JSON Schemas from the types, the model's mechanisms from i
 
 import inspect
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -30,7 +31,11 @@ from harness.clients.registry import CLIENTS
 from harness.reproduce import rates
 from history.run_folder import write_atomically
 from history.verdict import COMPARED, Verdict
+from model.eras import ERAS
+from model.mutants.log_damage import LOG_DAMAGE
+from model.mutants.registry import MUTANTS
 from nemesis.registry import NEMESES
+from nemesis.schedule import parse
 from nemesis.types import Nemesis
 from scenarios.page import pages
 from workloads.registry import every_workload
@@ -58,6 +63,8 @@ def lists() -> dict[str, dict[str, str]]:
             name: ", ".join(f"{key}={value}" for key, value in settings.items()) or "the defaults"
             for name, settings in PRESETS.items()
         },
+        "eras": {name: _era(name) for name in ERAS},
+        "mutants": {name: bug.wrong for name, bug in (MUTANTS | LOG_DAMAGE).items()},
     }
 
 
@@ -67,6 +74,12 @@ HEADED = ("workloads", "nemeses")
 
 def _first_line(doc: str) -> str:
     return doc.strip().partition("\n")[0]
+
+
+def _era(name: str) -> str:
+    release, _, further = name.partition("-")
+    clients = {"tv1": "; clients speak transaction version 1", "mended": ", without its two known weaknesses"}
+    return f"the model behaves as Kafka {release}{clients.get(further, '')}"
 
 
 def _nemesis(nemesis: Nemesis) -> str:
@@ -80,7 +93,11 @@ def _nemesis(nemesis: Nemesis) -> str:
 
 
 def details(name: str) -> list[str]:
-    """All that the registries say of an entry, in Markdown; empty, where none has this name."""
+    """All that the registries say of an entry, in Markdown; empty, where none has this name. Of a fault with
+    its kind or target: these. Raises: ConfigError, where its family does not have them."""
+    family = re.split("[:@]", name)[0]
+    if family in NEMESES and family != name and "," not in name:
+        return _fault(name)
     lines = list(_lines())
     found: list[str] = []
     for begin in (at for at, line in enumerate(lines) if line == f"### {name}"):
@@ -93,6 +110,16 @@ def details(name: str) -> list[str]:
         if key == name and title not in HEADED
     ]
     return [*found, *rows]
+
+
+def _fault(name: str) -> list[str]:
+    """What `family:kind@target` says. Raises: ConfigError."""
+    (asked,) = parse(name)
+    nemesis = NEMESES[asked.family]
+    kind = [f"  :{asked.kind}  {nemesis.kinds[asked.kind].doc}"] if asked.kind else []
+    target = [f"  @{asked.target}  {nemesis.targets[asked.target]}"] if asked.target else []
+    title = f"nemeses: {name}\n  {_first_line(nemesis.doc)}"
+    return [title, *kind, *target, f"all kinds and targets: inquest list {asked.family}"]
 
 
 def _more(title: str, key: str) -> str:

@@ -5,9 +5,13 @@ import signal
 import threading
 import traceback
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from core.errors import ExitCode, InquestError
-from core.terminal import say
+from core.terminal import printable, say
+
+if TYPE_CHECKING:
+    from typer.exceptions import TyperException
 
 SURROUNDINGS = {
     errno.EACCES,
@@ -54,7 +58,7 @@ def exit_code_of(command: Callable[..., object]) -> int:
     except InquestError as error:
         code = _say(str(error), error.exit_code)
     except TyperException as error:  # of a call without a command it has no words, and help was printed
-        said = error.format_message().replace("Value error, ", "", 1)
+        said = _advice(error) or error.format_message().replace("Value error, ", "", 1)
         code = _say(said or "give a command, such as those above", ExitCode.USAGE)
     except Exception as error:  # noqa: BLE001 - the last line of defence
         if isinstance(error, OSError) and error.errno in SURROUNDINGS:
@@ -63,6 +67,23 @@ def exit_code_of(command: Callable[..., object]) -> int:
             say(traceback.format_exc().rstrip())
             code = _say(f"a fault of the harness: {error}", ExitCode.HARNESS)
     return code
+
+
+def _advice(error: "TyperException") -> str:
+    """What to write for an option that a command does not have: a setting, or near options that help shows,
+    too; "" = it is another error."""
+    name, context = getattr(error, "option_name", None), getattr(error, "ctx", None)
+    if not isinstance(name, str) or context is None or not hasattr(error, "possibilities"):
+        return ""
+    shown = {option for one in context.command.params if not one.hidden for option in one.opts}
+    if "--set" in shown:
+        from core.config import SHORT, RunConfig
+
+        setting = name.lstrip("-").replace("-", "_")
+        if setting in RunConfig.model_fields or setting in SHORT:
+            return f"No such option: {printable(name)}; it is a setting: --set {setting}=…"
+    error.possibilities = [one for one in error.possibilities or () if one in shown]
+    return ""
 
 
 def _sentence(error: OSError) -> str:

@@ -18,6 +18,7 @@ from typing import NamedTuple
 import msgspec
 
 from core.errors import ConfigError
+from core.known_names import unlisted
 from core.progress import ProgressStage
 from harness.explore.explained import explainable
 from harness.explore.forked import Undone, answered, forked, processors
@@ -87,7 +88,7 @@ def explore(
 
 def named(mutants: str, era: str = MODERN) -> list[str]:
     """The mutants that an option names; "all" are those that a run of this era can show. Raises: ConfigError,
-    with the known ones."""
+    with a near one."""
     known = hunted()
     if mutants == "none":
         return []
@@ -100,7 +101,7 @@ def named(mutants: str, era: str = MODERN) -> list[str]:
                 f"mutant {name} shows in no run: a table of docs/model or a test of the model shows it"
             )
         if name not in MUTANTS:
-            raise ConfigError(f"unknown mutant {name!r}; known: all, none, {', '.join(known)}")
+            raise ConfigError(unlisted("unknown mutant", name, ("all", "none", *known), "mutants"))
         if why := _refused(name, era):
             raise ConfigError(f"mutant {name}: era {era} has no run that can show it: {why}")
     return names

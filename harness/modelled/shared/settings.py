@@ -8,6 +8,7 @@ from typing import Final
 from core import dead_letters
 from core.config import RunConfig
 from core.flushing import DAY_MS
+from core.known_names import unlisted
 from core.op import Isolation
 from model.eras import ERAS
 from model.mutants.registry import PLANTED
@@ -91,21 +92,21 @@ def refused_settings(config: RunConfig, era: str, mutant: str) -> str:
     if config.renew_share and not ERAS[era].share_locks_renewed:
         return f"renew_share: era {era} renews no locks; 4.2 and later do"
     if mutant and mutant not in PLANTED:
-        return f"unknown mutant {mutant!r}; known: {', '.join(PLANTED)}"
+        return unlisted("unknown mutant", mutant, PLANTED, "mutants")
     if ERAS[era].zookeeper and config.controllers:
         return f"controllers: era {era} has no isolated controllers; set controllers=0"
-    if unknown := sorted(config.broker_settings.keys() - BROKER_SETTINGS.keys() - {RATIO, *MINIMA}):
+    if strange := sorted(config.broker_settings.keys() - BROKER_SETTINGS.keys() - {RATIO, *MINIMA}):
         known = ", ".join((*BROKER_SETTINGS, RATIO))
-        return f"broker_settings: a modelled broker has no {', '.join(unknown)}; it has {known}"
+        return f"broker_settings: a modelled broker has no {', '.join(strange)}; it has {known}"
     for name, given in config.broker_settings.items():
         if name == RATIO:
             if re.fullmatch(r"0\.\d+|[01]", given) is None:
                 return f"broker_settings: {name}: a share from 0 to 1, not {given!r}"
         elif not given.isdecimal() or int(given) == 0:
             return f"broker_settings: {name}: a number of ms, not {given!r}"
-    if unknown := sorted(config.topic_settings.keys() - set(TOPIC_SETTINGS)):
+    if strange := sorted(config.topic_settings.keys() - set(TOPIC_SETTINGS)):
         known = ", ".join(TOPIC_SETTINGS)
-        return f"topic_settings: a modelled topic has no {', '.join(unknown)}; it has {known}"
+        return f"topic_settings: a modelled topic has no {', '.join(strange)}; it has {known}"
     if config.topic_settings.get(POLICY, "compact") != "compact":
         return f"topic_settings: {POLICY}: a modelled topic is compacted, or left as it is"
     if not config.topic_settings.get(KEPT, "0").isdecimal():

@@ -140,6 +140,8 @@ RUN: dict[str, tuple[list[str], str]] = {
     "empty master": (["--master", ""], "--master"),
     "master without a port": (["--master", "spark://host"], "spark://host"),
     "master of two lines": (["--master", "local\n[2]"], "--master"),
+    "a setting as an option": (["--era", "0.10"], "No such option: --era; it is a setting: --set era=…"),
+    "another one": (["--abort-share", "0.2"], "it is a setting: --set abort_share=…"),
     "set without a value": (["--set", "colour"], "name=value … colour"),
     "set without a name": (["--set", "=1"], "name=value"),
     "unknown setting": (["--set", "colour=blue"], "colour"),

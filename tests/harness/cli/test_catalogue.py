@@ -16,8 +16,11 @@ from checkers.logs.classes import CLASSES
 from checkers.verdict.judged_run import exit_code
 from checkers.windows import Excuse
 from core.config import RunConfig
+from core.errors import ConfigError
 from core.presets import PRESETS
 from harness.cli.catalogue import details, lists
+from model.eras import ERAS
+from model.mutants.registry import PLANTED
 from tests.oracle import anomalies
 
 DOCS = Path(__file__).parents[3] / "docs" / "checks.md"
@@ -249,3 +252,21 @@ def test_what_has_a_part_of_the_page_is_shown_once() -> None:
     assert lost.endswith("\n  In the literature: lost update; durability.")
     assert "literature" not in details("unseen")[0]
     assert details("no such entry") == []
+
+
+def test_of_a_fault_with_a_kind_or_a_target_these_are_shown() -> None:
+    title, kind, target, further = details("partition:one-way@leader")
+    assert title.startswith("nemeses: partition:one-way@leader\n  Links ")
+    assert kind.startswith("  :one-way  ")
+    assert target.startswith("  @leader  the leader of ")
+    assert further.endswith("inquest list partition")
+    assert len(details("kill@leader")) == len(details("kill:one")) == 3
+    assert details("kil:one") == details("kill:one,pause") == []
+    with pytest.raises(ConfigError, match="kill has no kind 'some'; it has one, "):
+        details("kill:some")
+
+
+def test_every_planted_bug_and_every_era_is_listed() -> None:
+    assert list(lists()["mutants"]) == list(PLANTED)
+    assert list(lists()["eras"]) == list(ERAS)
+    assert all(text for name in ("mutants", "eras") for text in lists()[name].values())

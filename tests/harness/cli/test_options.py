@@ -19,6 +19,7 @@ from harness.cli.settings import setting
 from harness.compose import plan
 from harness.external import named
 from harness.external.file import AppPart
+from tests.harness.cli.bad_input import refused
 from tests.histories.folders import write_run
 from tests.histories.random_history import simulate
 
@@ -186,3 +187,9 @@ def test_a_variable_names_a_program_and_does_not_ask_for_it(
     run(*again)
     assert [config.app for config in made] == [None, Application(input="orders")]
     assert [plan(config).workload.name for config in made] == ["queue", "application"]
+
+
+def test_no_hidden_option_is_proposed() -> None:
+    near = refused(["run", "--ownr", "x"], said=["No such option: --ownr (Possible options: ", "--owned)"])
+    assert "--owner" not in near.err
+    assert "--set" not in refused(["soak", "--era", "0.10"], said=["No such option: --era"]).err

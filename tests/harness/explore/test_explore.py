@@ -421,7 +421,10 @@ def test_the_table_names_who_was_found_and_who_was_not(monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (["--mutants", "nope"], "unknown mutant 'nope'; known: all, none, ack-before-replication"),
+        (
+            ["--mutants", "nope"],
+            "unknown mutant 'nope'; did you mean 'none'? all of them: inquest list mutants",
+        ),
         (["--mutants", "generation-not-bumped"], "mutant generation-not-bumped shows in no run"),
         (["--era", "nope"], "unknown era 'nope'; known: 0.10"),
         (["--seeds", "0"], "seeds must be at least 1"),

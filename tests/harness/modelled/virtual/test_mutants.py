@@ -111,7 +111,8 @@ def test_a_mutant_of_scenarios_has_no_runs() -> None:
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
-        ({"mutant": "nope"}, "unknown mutant 'nope'; known: ack-before"),
+        ({"mutant": "nope"}, "unknown mutant 'nope'; all of them: inquest list mutants"),
+        ({"mutant": "truncat-to-hw"}, "did you mean 'truncate-to-hw'[?] all of them: inquest list mutants"),
         ({"era": "9.9"}, "unknown era '9.9'; known: 0.10"),
         ({"sut": "kafka", "mutant": "keep-tail"}, "mutant=keep-tail is a setting of sut=simulated"),
         ({"sut": "kafka", "era": "0.10"}, "era=0.10 is a setting of sut=simulated"),
