@@ -60,8 +60,8 @@ RUNS: Final = pa.schema(
     [
         RUN,
         *(pa.field(name, pa.string()) for name in (
-            "started", "system", "version", "workload", "nemesis", "preset", "valid", "result", "summary",
-            "engine",
+            "started", "system", "version", "mutant", "workload", "nemesis", "preset", "valid", "result",
+            "summary", "engine",
         )),
         *(pa.field(name, pa.int64()) for name in ("seed", "exit_code", "brokers")),
         pa.field("recovered", pa.bool_()),
@@ -158,6 +158,11 @@ class _Kafka(msgspec.Struct, frozen=True):
     upgrade: str = ""
 
 
+class _Model(msgspec.Struct, frozen=True):
+    era: str = ""
+    mutant: str = ""
+
+
 class _Config(msgspec.Struct, frozen=True):
     """What these tables say of a config; settings of any version stand beside it."""
 
@@ -169,14 +174,23 @@ class _Config(msgspec.Struct, frozen=True):
     brokers: int | None = None
     duration_s: float | None = None
     kafka: _Kafka | None = None
+    simulated: _Model | None = None
+    model: _Model | None = None
     imported: _Imported | None = None
 
     @property
     def version(self) -> str | None:
-        """The versions of its brokers, where it had some that it started."""
+        """The versions of its brokers, where it had some that it started; of the model its era."""
+        if (modelled := self.modelled) is not None:
+            return modelled.era or None
         if self.sut != "kafka" or self.kafka is None or not self.kafka.version:
             return None
         return versions(self.kafka.version, self.kafka.upgrade)
+
+    @property
+    def modelled(self) -> _Model | None:
+        """What the model of its system was; None = it was of no model."""
+        return {"simulated": self.simulated, "model": self.model}.get(self.sut or "")
 
 
 def _config(run: Run) -> _Config:
@@ -280,6 +294,7 @@ def _runs(run: Run, _: str) -> Iterator[pa.Table]:
         "started": started.get("wall") or None,
         "system": config.sut,
         "version": config.version,
+        "mutant": (config.modelled.mutant or None) if config.modelled is not None else None,
         "workload": config.workload,
         "nemesis": config.nemesis,
         "preset": config.preset,

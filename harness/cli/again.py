@@ -121,7 +121,10 @@ def shrink(
         str | None, typer.Option(help="Anomaly to preserve while shrinking (default: the most severe one).")
     ] = None,
     budget: Annotated[
-        str | None, typer.Option(help="Time budget, e.g. 90s (default: 5m; on real brokers 2h).")
+        str | None,
+        typer.Option(
+            help="Time budget, e.g. 90s (default: 5m; on real brokers 2h); a try is always finished."
+        ),
     ] = None,
     runs: Repeats = 3,
     needed: Annotated[

@@ -1,11 +1,15 @@
 """`inquest sql`: questions about recorded runs, over one or over a year of nights."""
 
-from typing import TYPE_CHECKING, Annotated
+import csv
+import io
+import json
+import sys
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
 from core.errors import UsageError
-from core.terminal import printable, say, show
+from core.terminal import printable, say, show, show_whole
 from harness.cli.verdict import Master
 from history.run_folder import RESULTS
 
@@ -13,6 +17,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 ROWS = 200
+WIDE: Final = 100_000
+"""Columns of a file or a pipe: a number is not broken over two lines there."""
 
 
 def sql(
@@ -23,6 +29,10 @@ def sql(
         str, typer.Option(help="A run folder, a folder of them, a pattern of them in quotes, or their URL.")
     ] = f"{RESULTS}/*",
     rows: Annotated[int, typer.Option(min=1, help="Most rows that are shown.")] = ROWS,
+    form: Annotated[
+        Literal["table", "csv", "json"],
+        typer.Option("--format", help="Of the answer; json: one object a row, on a line of its own."),
+    ] = "table",
     master: Master = None,
 ) -> None:
     """Ask recorded runs with Spark SQL (docs/library.md); without a query, list tables and columns."""
@@ -50,9 +60,9 @@ def sql(
             if interrupted(error):
                 raise KeyboardInterrupt from None
             raise UsageError(telling(str(error))) from None
-    show_rows(found.slice(0, rows))
+    FORMATS[form](found.slice(0, rows))
     if found.num_rows > rows:
-        show(f"the first {rows} rows; --rows shows more")
+        (show if form == "table" else say)(f"the first {rows} rows; --rows shows more")
 
 
 def show_rows(found: "pa.Table") -> None:
@@ -65,4 +75,23 @@ def show_rows(found: "pa.Table") -> None:
     shown = Table(*(Column(heading, overflow="fold") for heading in headings))  # whole, however narrow
     for row in zip(*(column.to_pylist() for column in found.columns), strict=True):
         shown.add_row(*(Text(printable("" if value is None else str(value))) for value in row))
-    Console().print(shown)
+    Console(width=None if sys.stdout.isatty() else WIDE).print(shown)
+
+
+def show_csv(found: "pa.Table") -> None:
+    """An answer as CSV on stdout, the headings first; null is an empty cell."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(map(printable, found.column_names))
+    for row in zip(*(column.to_pylist() for column in found.columns), strict=True):
+        writer.writerow("" if value is None else printable(str(value)) for value in row)
+    show_whole(text.getvalue().splitlines())
+
+
+def show_json(found: "pa.Table") -> None:
+    """An answer as lines of JSON on stdout. Of columns that share a name the last one is shown."""
+    for row in zip(*(column.to_pylist() for column in found.columns), strict=True):
+        show(json.dumps(dict(zip(found.column_names, row, strict=True)), default=str))
+
+
+FORMATS: Final = {"table": show_rows, "csv": show_csv, "json": show_json}

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from checkers.run_tables import SCHEMAS, read
+from core.config import run_config
 from core.errors import HistoryError
 from history.run_folder import Run
 from history.verdict import ResultWord
@@ -43,6 +44,15 @@ def test_settings_that_this_version_does_not_know_keep_no_run_out(run: Run) -> N
     assert {name: rows(run, name) for name in SCHEMAS if name != "runs"} == {
         name: some for name, some in before.items() if name != "runs"
     }
+
+
+@pytest.mark.parametrize("sut", ["simulated", "model"])
+def test_of_a_model_the_era_is_the_version(run: Run, sut: str) -> None:
+    settings = {"seed": 1, "sut": sut, "era": "0.10", "idempotent": False}
+    for mutant in ("", "truncate-to-hw"):
+        run.config.write_text(run_config(settings | {"mutant": mutant}).model_dump_json())
+        (row,) = rows(run, "runs")
+        assert (row["system"], row["version"], row["mutant"]) == (sut, "0.10", mutant or None)
 
 
 @pytest.mark.parametrize("text", ["{", '{"seed": "seven"}', "[1]", "\x00", "[" * 5000])

@@ -1,8 +1,13 @@
 """The answer of `inquest sql` as people see it: every column with its values, and text as text."""
 
+import csv
+import io
+import json
+
 import pyarrow as pa
 import pytest
 
+from harness.cli import tables
 from harness.cli.tables import show_rows
 
 
@@ -34,3 +39,22 @@ def test_neither_headings_nor_cells_reach_the_terminal_with_control_characters(
 def test_an_answer_without_rows_or_columns_is_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert shown(pa.table({"run": pa.array([], pa.string())}), capsys)[0] == ["run"]
     show_rows(pa.table({}))
+
+
+def test_what_goes_to_a_pipe_is_not_broken_over_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    tables.show_rows(pa.table({f"column-{number}": [4133777270 + number] for number in range(30)}))
+    out = capsys.readouterr().out
+    assert all(str(4133777270 + number) in out for number in range(30))
+    assert len(out.splitlines()) == 5
+
+
+def test_csv_and_json_have_a_line_for_each_row(capsys: pytest.CaptureFixture[str]) -> None:
+    found = pa.table({"run": ["a,b", 'say "c"'], "nodes": [[1, 2], None], "text": ["x\ny", None]})
+    tables.show_csv(found)
+    assert list(csv.reader(io.StringIO(capsys.readouterr().out))) == [
+        ["run", "nodes", "text"],
+        ["a,b", "[1, 2]", "x\\ny"],
+        ['say "c"', "", ""],
+    ]
+    tables.show_json(found)
+    assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == found.to_pylist()
