@@ -473,7 +473,7 @@ def read_events(run: Run) -> list[Event]:
     Raises: HistoryError.
     """
     try:
-        return decode(storage.read_bytes(run.events))
+        return decode(storage.read_bytes(run.events), str(run.events))
     except OSError as error:
         raise HistoryError(f"{run.events}: {storage.line(error)}") from None
     except ValueError as error:

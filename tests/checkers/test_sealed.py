@@ -59,7 +59,7 @@ DAMAGE: dict[str, tuple[Damage, str]] = {
     "no events": (lambda run: run.events.unlink(), "events.jsonl: No such file"),
     "broken events": (
         lambda run: run.events.write_bytes(b"{\n" + run.events.read_bytes()),
-        "events.jsonl line 1",
+        "/events.jsonl line 1",
     ),
     "missing table": (lambda run: run.table("ops").unlink(), "ops.parquet"),
     "cut table": (lambda run: cut(run.table("bounds")), "bounds.parquet"),
