@@ -482,6 +482,21 @@ def test_valid_is_said_only_after_the_canary_fired(
     assert f"Canary acks1: {told}." in github.render(tmp_path, session)
 
 
+def test_the_row_of_a_canary_has_what_it_fired_by(tmp_path: Path) -> None:
+    clean, fired = (
+        "no forbidden anomaly in 7 ops",
+        "allowed here: lost-write (14); the control found lost-write",
+    )
+    summary = f"{clean}; {fired}"
+    write(
+        tmp_path,
+        "20261101T000000Z-1",
+        [(canary(), outcome(fired=True, summary=summary)), (task(), outcome(summary=summary))],
+    )
+    rows = page.render(tmp_path).partition('<tbody id="run-rows">')[2].partition("</tbody>")[0]
+    assert (rows.count(f">{fired}<"), rows.count(f">{clean}<")) == (1, 1)
+
+
 @pytest.mark.sampled(5)
 def test_the_page_says_what_matters(tmp_path: Path) -> None:
     two_sessions(tmp_path)
