@@ -2,7 +2,7 @@
 
 import os
 import signal
-import sys
+from contextlib import suppress
 from types import FrameType
 from typing import NoReturn
 
@@ -27,9 +27,10 @@ def main() -> None:
 
 
 def _interrupted(_number: int = signal.SIGINT, _frame: FrameType | None = None) -> NoReturn:
-    """No exception: one that is raised in an import can come out as another one, or be lost."""
-    sys.stderr.write("inquest: interrupted\n")
-    sys.stderr.flush()
+    """No exception: one that is raised in an import can come out as another one, or be lost. Nor the stream,
+    which may be in the middle of a write."""
+    with suppress(OSError):
+        os.write(2, b"inquest: interrupted\n")
     os._exit(128 + signal.SIGINT)
 
 
