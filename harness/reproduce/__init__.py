@@ -9,6 +9,7 @@ dead_letters      A share group writes dead letters of what it did not archive.
 deleted_topics    Topics that are deleted and made again while a group's coordinator is away.
 fenced_offsets    Offsets of a transaction that come when its producer is fenced.
 group_offsets     Committed offsets by hand, and slow reads that keep a group coordinator busy.
+in_sync_sets      A leader asks for more in-sync replicas, and hears of them in another order.
 late_requests     A late EndTxn, which the proxy of `harness.wire` holds back.
 library_producer  Producers of librdkafka, transactional and plain.
 lost_directory    A follower loses one of two log directories, and its leader waits for it.

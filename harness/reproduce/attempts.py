@@ -111,6 +111,7 @@ def attempts(
             settings,
             wire=reproduction.wire,
             between=reproduction.between,
+            controllers=reproduction.controllers,
             deaths=deaths,
             log_dirs=reproduction.log_dirs,
             upgrade=reproduction.upgrade[good],

@@ -56,10 +56,17 @@ class StagedCluster:
     witness: int
 
     def __init__(
-        self, config: Mapping[str, object], folder: Path, say: Say, *, wire: bool, between: bool
+        self,
+        config: Mapping[str, object],
+        folder: Path,
+        say: Say,
+        *,
+        wire: bool,
+        between: bool,
+        controllers: bool = False,
     ) -> None:
         """Nothing is started. config: of a run. wire: clients reach the brokers through the proxy that knows
-        frames. between: brokers reach each other through such proxies.
+        frames. between: brokers reach each other through such proxies. controllers: and the controller.
 
         Raises: ConfigError, for a version that cannot run, or that cannot have these settings.
         """
@@ -71,7 +78,7 @@ class StagedCluster:
         if wire:
             run_blocking(self.cluster.use_wire())
         if between:
-            run_blocking(self.cluster.use_wire_between())
+            run_blocking(self.cluster.use_wire_between(controllers=controllers))
         self.say = say
 
     def start(self) -> None:
@@ -166,12 +173,13 @@ class StagedCluster:
 
         until(STEP_S, PAUSE_S, led)
 
-    def in_sync_are(self, nodes: Set[int], tp: TopicPartition) -> None:
-        """Wait until just these replicas of a partition are in sync, as `witness` says. Raises: NotYet."""
+    def in_sync_are(self, nodes: Set[int], tp: TopicPartition, witness: int = 0) -> None:
+        """Wait until just these replicas of a partition are in sync, by the word of one broker (0: of
+        `witness`). Raises: NotYet."""
 
         def seen() -> None:
             try:
-                with self.cluster.admin.connect(self.witness, LOOK_S) as connection:
+                with self.cluster.admin.connect(witness or self.witness, LOOK_S) as connection:
                     isr = set(protocol.view(connection).partitions[tp].isr_nodes)
             except (AdminError, KeyError):
                 isr = set()

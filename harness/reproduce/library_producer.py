@@ -131,6 +131,10 @@ class PlainProducer:
             _produce(self._producer, tp, value, report)
         self._producer.poll(0)
 
+    def poll(self) -> None:
+        """Learn what became known of records by now."""
+        self._producer.poll(0)
+
     def wait(self) -> None:
         """Until each record is acknowledged or given up. Raises: ClusterError."""
         if left := self._producer.flush(CALL_S):

@@ -38,6 +38,7 @@ from harness.reproduce.coordinators import (
 from harness.reproduce.dead_letters import PerformedLetters, by_former_leader, of_markers
 from harness.reproduce.deleted_topics import PerformedDeletion, survives
 from harness.reproduce.fenced_offsets import stored_late
+from harness.reproduce.in_sync_sets import SOON, pending_expansion
 from harness.reproduce.late_requests import PerformedEndings, doubted_end, late_end, late_marker
 from harness.reproduce.lost_directory import waits
 from harness.reproduce.mixed_versions import mixed_markers
@@ -88,11 +89,11 @@ class Reproduction:
     play: performs a run (its name, whether it is the good side). left_out: the coordinator's log says so when
     the bug happens: it leaves out markers (`history.broker_logs`). label: of the findings that the bug causes
     in runs of a workload (`checkers.known_bugs`), or of what Kafka permits (`rates`). wire: clients reach the
-    brokers through the proxy that knows frames. between: brokers reach each other through such proxies,
-    too. deaths: how its coordinators may lose their partition (--deaths). shows: the classes of anomalies of
-    the bad side, of records whose fate tells: these and no others. on_zookeeper: its cluster is that of
-    `three_brokers`, else that of `stage`. log_dirs: log directories of each broker there. upgrade: the later
-    version that some brokers get on the bad and the good side.
+    brokers through the proxy that knows frames. between: brokers reach each other through such proxies, too;
+    controllers: and the controller. deaths: how its coordinators may lose their partition (--deaths). shows:
+    the classes of anomalies of the bad side, of records whose fate tells: these and no others. on_zookeeper:
+    its cluster is that of `three_brokers`, else that of `stage`. log_dirs: log directories of each broker
+    there. upgrade: the later version that some brokers get on the bad and the good side.
     """
 
     title: str
@@ -105,6 +106,7 @@ class Reproduction:
     settings: tuple[Mapping[str, str], Mapping[str, str]] = ({}, {})
     wire: bool = False
     between: bool = False
+    controllers: bool = False
     deaths: tuple[Deaths, ...] = (Deaths.KILL,)
     shows: frozenset[str] = frozenset()
     on_zookeeper: bool = False
@@ -419,6 +421,19 @@ REPRODUCTIONS = {
         versions=("3.9.1", "4.0.2"),
         play=refused_and_dropped,
         label="pending-offsets-dropped",
+    ),
+    "pending-expansion": Reproduction(
+        title="A leader forgets the replica that it has asked for: an acknowledged record is lost.",
+        bad="while it asks, the leader reads a metadata record that it has had by an answer",
+        good="the leader reads that record before it asks",
+        versions=("4.4.0", "4.4.0"),
+        play=pending_expansion,
+        label="pending-expansion",
+        settings=(SOON, SOON),
+        wire=True,
+        between=True,
+        controllers=True,
+        shows=frozenset([LOST]),
     ),
     "removed-replica": Reproduction(
         title="A partition has one replica for a time, then two; its leader is shut down: all is lost.",

@@ -48,6 +48,7 @@ class FiveBrokers(StagedCluster):
         *,
         wire: bool = False,
         between: bool = False,
+        controllers: bool = False,
         deaths: Deaths = Deaths.KILL,
         log_dirs: int = 1,
         upgrade: str = "",
@@ -63,7 +64,7 @@ class FiveBrokers(StagedCluster):
             "broker_settings": {**SETTINGS, **(settings or {})},
             "log_dirs": log_dirs,
         }
-        super().__init__(config, folder, say, wire=wire, between=between)
+        super().__init__(config, folder, say, wire=wire, between=between, controllers=controllers)
         self.deaths = deaths
         self.log = TopicPartition(TRANSACTION_TOPIC, 0)
         self._logs = 0

@@ -14,6 +14,7 @@ from core.presets import SHARE_LIMIT
 from core.systems import KAFKA_VERSION
 from harness.reproduce import attempts
 from harness.reproduce.attempts import ScheduleRun, Shows
+from harness.reproduce.in_sync_sets import SOON
 from harness.reproduce.registry import PATIENT, REPRODUCTIONS
 from harness.reproduce.stage import Deaths, FiveBrokers
 
@@ -213,6 +214,13 @@ def a_later_coordinator_sends_markers_that_the_other_brokers_do_not_know(tmp_pat
     assert attempt.shows is Shows.SHOWN, attempt.text
 
 
+def a_leader_forgets_the_replica_that_it_has_asked_for(tmp_path: Path) -> None:
+    stage = FiveBrokers(KAFKA_VERSION, tmp_path, print, SOON, wire=True, between=True, controllers=True)
+    one = REPRODUCTIONS["pending-expansion"]
+    bad, good = attempts.on_one_cluster(stage, [(one, "bad", False), (one, "good", True)], tmp_path)
+    assert (bad.shows, good.shows) == (Shows.SHOWN, Shows.CLEAN), f"{bad.text}; {good.text}"
+
+
 OWN = (
     brokers_that_do_not_verify_transactions_let_one_hang,
     a_late_marker_ends_the_next_transaction_of_version_1_only,
@@ -231,6 +239,7 @@ OWN = (
     a_coordinator_of_groups_stores_offsets_of_a_fenced_producer,
     a_refused_commit_of_offsets_drops_those_of_the_transaction,
     a_newer_client_gets_the_error_of_an_old_one_that_wrote_before_it,
+    a_leader_forgets_the_replica_that_it_has_asked_for,
 )
 
 

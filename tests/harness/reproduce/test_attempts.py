@@ -427,7 +427,7 @@ def test_every_reproduction_has_a_stage_on_both_of_its_versions(
     bug = REPRODUCTIONS[name]
     staged: list[str] = []
 
-    async def proxied() -> None:
+    async def proxied(*, controllers: bool = False) -> None:
         """There is no cluster."""
 
     def made(config: RunConfig, folder: Path) -> SimpleNamespace:
