@@ -194,6 +194,7 @@ def test_the_queries_of_the_documentation_run(session: Any, results: Path) -> No
     assert session.sql(queries[0]).toArrow().num_rows == 0
 
 
+@pytest.mark.sampled(8)
 def test_the_queries_of_the_other_pages_are_answered(session: Any, results: Path) -> None:
     tables(session, f"{results}/*").views()
     pages = (DOCS.parents[1] / "README.md", *DOCS.parent.glob("*.md"))
@@ -207,6 +208,7 @@ def test_the_queries_of_the_other_pages_are_answered(session: Any, results: Path
     assert words - {None} <= set(ResultWord)
 
 
+@pytest.mark.sampled(8)
 def test_a_query_with_a_typing_error_is_refused_in_one_line(results: Path) -> None:
     words = ["sql", "select * from nope", "--results", str(results)]
     command = [sys.executable, "-m", "harness.cli.main", *words]
