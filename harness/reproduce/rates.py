@@ -85,8 +85,8 @@ speaks transaction version 1. No record is lost.
 No finding gets this label, and no check of a run looks at the errors of what was refused.""",
     "pending-expansion": """\
 *A leader forgets a replica that it has asked for: an acknowledged record is lost.*
-[The report](findings/pending-expansion-reset.md); shown on 4.4.0, by its source Kafka 3.3 and later in
-KRaft mode.
+[The report](findings/pending-expansion-reset.md); shown on 3.9.1, 4.1.2 and 4.4.0, by its source Kafka 3.3
+and later in KRaft mode.
 
 A leader asks the controller to take a replica into the in-sync set (AlterPartition), and counts with it from
 then on. While the request is on its way, the leader reads the metadata record of its last change, which it
