@@ -20,14 +20,11 @@ def _below_start(suspicion: Suspicion) -> bool:
     finding, run, history = suspicion.finding, suspicion.run, suspicion.history
     if not run.versions.some_before(RIGHT, finding.at_ns):
         return False
-    number, group, offset = finding.key
-    tp, until = run.partition(number), history.wall_ms(finding.at_ns) + SLACK_MS
-    topics = run.evidence.topics
-    for (name, topic, partition), stored in run.evidence.once(starts_stored).items():
-        if (name, topics.get(topic), partition) == (history.group(group), *tp):
-            newest = [one.start for one in stored if one.ms <= until][-1:]
-            return bool(newest) and _in_one_batch(run, tp, offset, newest[0])
-    return False
+    shared, until = run.shared(finding), history.wall_ms(finding.at_ns) + SLACK_MS
+    stored = run.evidence.once(starts_stored)
+    mine = (starts for key, starts in stored.items() if run.share_partition(key) == shared)
+    newest = [start for starts in mine for ms, start in starts if ms <= until][-1:]
+    return bool(newest) and _in_one_batch(run, shared[1], finding.key[2], newest[0])
 
 
 def _went_back(run: LabelledRun, finding: LogFinding) -> bool:
@@ -38,8 +35,7 @@ def _went_back(run: LabelledRun, finding: LogFinding) -> bool:
 
 
 def _within_batch(run: LabelledRun, fell: StartFell) -> bool:
-    _, topic, partition = fell.key
-    tp = TopicPartition(run.evidence.topics.get(topic, ""), partition)
+    _, tp = run.share_partition(fell.key)
     old = run.versions.some_before(RIGHT, run.ns_of(fell.ms))
     return old and _in_one_batch(run, tp, fell.after, fell.before)
 

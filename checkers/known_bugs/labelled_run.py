@@ -20,10 +20,11 @@ from checkers.checks.group_delivery import NeverGiven
 from checkers.checks.group_offsets import PhantomCommit
 from checkers.checks.integrity import ForeignRecord
 from checkers.checks.poll_order import Skipped
-from checkers.engine.findings import FAIL, INFO, NEVER, OK
+from checkers.engine.findings import FAIL, INFO, NEVER, OK, Finding
 from checkers.known_bugs.broker_versions import BrokerVersions, broker_versions
 from checkers.known_bugs.cancelled_markers import LateMarker, late_markers
 from checkers.known_bugs.late_requests import ENDING, MARKING, LateRequest, late_requests
+from checkers.logs.accept_share import Key as SharePartitionKey
 from checkers.logs.coordinator_log import CoordinatorLog, CoordinatorRecord, coordinator_log
 from checkers.logs.elections import Elections, elections, survivor
 from checkers.logs.replicas import ReplicaLog, replicas
@@ -432,6 +433,16 @@ class LabelledRun:
         """A partition of clients by name."""
         topic, _, partition = self.history.tp(tp).rpartition("-")
         return TopicPartition(topic, int(partition))
+
+    def share_partition(self, key: SharePartitionKey) -> tuple[str, TopicPartition]:
+        """Group and partition of a key of `__share_group_state`, which has the topic's id, by names."""
+        group, topic, number = key
+        return group, TopicPartition(self.evidence.topics.get(topic, ""), number)
+
+    def shared(self, finding: Finding) -> tuple[str, TopicPartition]:
+        """Those of a finding about a share group, whose key begins with the partition and the group."""
+        tp, group = finding.key[:2]
+        return self.history.group(group), self.partition(tp)
 
     def batch(self, tp: TopicPartition, offset: int) -> TableRow | None:
         """The batch at an offset; None = no node had it at the end."""

@@ -37,12 +37,11 @@ def archiving_ns(run: LabelledRun, finding: OfAccepted) -> list[int] | None:
     be missing."""
     if (stored := run.evidence.once(_archiving)) is None:
         return None
-    tp, group = run.partition(finding.key[0]), run.history.group(finding.key[1])
-    topics = run.evidence.topics
+    shared = run.shared(finding)
     return [
         run.ns_of(ms)
-        for (of_group, topic, number), batches in stored.items()
-        if (of_group, topics.get(topic), number) == (group, tp.topic, tp.partition)
+        for key, batches in stored.items()
+        if run.share_partition(key) == shared
         for first, last, ms in batches
         if first <= finding.key[2] <= last
     ]

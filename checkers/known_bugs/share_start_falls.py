@@ -18,15 +18,9 @@ def _forgotten(suspicion: Suspicion) -> bool:
     """The record lay below the start offset, and a leader may have read a start that was not above it."""
     finding, history, run = suspicion.finding, suspicion.history, suspicion.run
     assert isinstance(finding, Redelivery)
-    tp, group, offset = finding.key
-    shared = run.partition(tp)
-    topics = run.evidence.topics
-    return any(
-        one.key[::2] == (history.group(group), shared.partition)
-        and topics.get(one.key[1]) == shared.topic
-        and one.forgets(offset, history.wall_ms(finding.at_ns) + SLACK_MS)
-        for one in _late(run)
-    )
+    shared, ms = run.shared(finding), history.wall_ms(finding.at_ns) + SLACK_MS
+    late = (one for one in _late(run) if run.share_partition(one.key) == shared)
+    return any(one.forgets(finding.key[2], ms) for one in late)
 
 
 def _fell(run: LabelledRun, finding: LogFinding) -> bool:

@@ -133,14 +133,14 @@ def starts_that_fell(evidence: Evidence) -> tuple[StartFell, ...]:
     return tuple(one for tp in logs for one in _falls(evidence, tp))
 
 
-def starts_stored(evidence: Evidence) -> Mapping[Key, Sequence[Stored]]:
-    """The start offsets that records after the first one of a share partition store, in their order."""
-    found: dict[Key, list[Stored]] = defaultdict(list)
+def starts_stored(evidence: Evidence) -> Mapping[Key, Sequence[tuple[int, int]]]:
+    """The start offsets that records after the first one of a share partition store, in their order, each
+    with its time (ms)."""
+    found: dict[Key, list[tuple[int, int]]] = defaultdict(list)
     for tp in evidence.partitions():
-        for key, life, row in _records(evidence, tp) if tp.topic == SHARE_STATE_TOPIC else ():
-            newer = row["shared_leader_epoch"] > life.leader_epoch or not life.goes_on(row)
+        for key, _, row in _records(evidence, tp) if tp.topic == SHARE_STATE_TOPIC else ():
             if row["start"] >= 0:
-                found[key].append(Stored(row["timestamp"], row["start"], newer))
+                found[key].append((row["timestamp"], row["start"]))
     return found
 
 
