@@ -12,11 +12,12 @@ from harness.contract.campaign import CampaignResult
 from harness.contract.commands import RandomCommand
 from harness.contract.differences import Known
 from harness.contract.examples import CommandSequence, Played
-from harness.contract.held import HeldCampaign, HeldModel, drawn, play, settings_of
+from harness.contract.held import HeldCampaign, HeldModel, HeldUpError, drawn, play, settings_of
 from harness.contract.held_commands import REPLICAS, STEPS, WEIGHTS
 from harness.contract.replica_stage import ReplicaStage
 from harness.contract.scenarios import Real
 from harness.contract.versions import version_of
+from harness.processes.waiting import NotYet
 from scenarios.drivers.cluster import ClusterStage
 from scenarios.drivers.partition import TP, PartitionStage
 from tests.harness.contract.modelled_replicas import ModelledReplicas
@@ -248,3 +249,16 @@ def test_an_example_in_which_a_session_ran_out_is_left_out(texts: tuple[str, ...
     found = HeldCampaign(lambda _: lambda _: real, KAFKA, "x", 1, (), said.append).play(commands(*texts))
     assert (found == Played()) is bool(said) is left_out
     assert (found.difference is None) is left_out
+
+
+def test_a_machine_that_holds_up_each_example_ends_the_campaign(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would compare nothing, for ever."""
+
+    def held_up(*_: object) -> Played:
+        raise HeldUpError
+
+    monkeypatch.setattr(held, "play", held_up)
+    said, outcome = list[str](), CampaignResult()
+    with pytest.raises(NotYet, match="compared nothing"):
+        HeldCampaign(lambda _: lambda _: model(), KAFKA, "x", 1, (), said.append).run(50, outcome, (2,))
+    assert said.count("a broker was held up: this example is left out") == held.MOST_LEFT_OUT
