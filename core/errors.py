@@ -14,7 +14,7 @@
     ├── StorageError      70  the store that a run folder's URL names cannot be reached, or refuses
     └── SparkError        70  Spark, or the cluster that runs it, cannot be used
 
-`harness.cli.main` has the only handler: it prints the message and exits with the error's code. Any other
+`harness.cli.endings` has the only handler: it prints the message and exits with the error's code. Any other
 exception is a bug of the harness: a traceback, and code 70. The outcomes of a client's operations
 (`core.session.Definite`, `Indefinite`) are not errors in this sense: they are data of the history.
 """
