@@ -209,12 +209,19 @@ class StagedCluster:
         )
 
     @contextmanager
-    def held(self, leader: int) -> Iterator[int]:
-        """Inside the block followers' requests to fetch from a leader wait at its proxy; the number of the
-        rule. All other traffic of the brokers continues. The cluster has proxies between brokers."""
+    def held(self, node: int, api: str = "fetch", client_id: str = "") -> Iterator[int]:
+        """Inside the block such requests of other nodes (of the one that calls itself so) wait at a node's
+        proxy: those of followers to fetch from a leader; the number of the rule. All other traffic continues.
+        The cluster has proxies between brokers."""
         number = self.cluster.wire.number()
         rule = WireRule(
-            number=number, api="fetch", action=Action.HOLD, nodes=(leader,), times=0, between=True
+            number=number,
+            api=api,
+            action=Action.HOLD,
+            nodes=(node,),
+            client_id=client_id,
+            times=0,
+            between=True,
         )
         run_blocking(self.cluster.rule([rule]))
         try:

@@ -1,14 +1,14 @@
 """A leader asks the controller for more in-sync replicas, and hears of them in another order."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from typing import Final
 
 from core.op import TopicPartition
 from core.runtime import run_blocking
-from core.wire import Action, WireRule
 from harness.processes.waiting import NotYet, until
-from harness.reproduce.cluster import PAUSE_S, STEP_S
+from harness.reproduce.cluster import PAUSE_S
+from harness.reproduce.late_requests import seen
 from harness.reproduce.library_producer import PlainProducer
 from harness.reproduce.sendings import Sent, sent_by
 from harness.reproduce.stage import FiveBrokers
@@ -34,31 +34,30 @@ def pending_expansion(stage: FiveBrokers, name: str, good: bool) -> Sent:
     stage.leads(d, tp)
     stage.in_sync_are({d}, tp)
     controller = max(stage.cluster.nodes)
-    with _held(stage, "fetch", d, _fetcher(c)) as of_c:
-        with _held(stage, "fetch", d, _fetcher(e)) as of_e:
-            run_blocking(stage.cluster.revive([e, c]))
-            stage.awake(e, c)
-            _waits(stage, of_e, f"a Fetch of broker {e} waits")
-            _waits(stage, of_c, f"a Fetch of broker {c} waits")
-            late = None if good else _hold(stage, "fetch", controller, f"raft-client-{d}")
-            if late is not None:
-                _waits(stage, late, f"broker {d} reads no metadata")
-        stage.in_sync_are({d, e}, tp, witness=stage.a)
-        if good:
-            _applied(stage, f"{name}-before")
-        asks = _hold(stage, "alter_partition", controller)
-    _waits(stage, asks, f"broker {d} asks for broker {c}, and the network holds it")
-    with _held(stage, "fetch", d, _fetcher(c)) as again:
-        _waits(stage, again, f"broker {c} fetches no more")
-        if late is not None:
-            run_blocking(stage.cluster.lift([late]))
-        _applied(stage, f"{name}-after")
-        producer.send(tp, "one")
-        _acknowledged(stage, producer, tp, "one")
-        run_blocking(stage.cluster.lift([asks]))
-        stage.in_sync_are({c, d, e}, tp, witness=stage.a)
-        run_blocking(stage.cluster.elect_preferred([tp]))
-        stage.leads(c, tp, stage.a)
+    with ExitStack() as late, ExitStack() as asked:
+        with stage.held(d, client_id=_fetcher(c)) as of_c:
+            with stage.held(d, client_id=_fetcher(e)) as of_e:
+                run_blocking(stage.cluster.revive([e, c]))
+                stage.awake(e, c)
+                seen(stage, of_e, "caught")
+                seen(stage, of_c, "caught")
+                if not good:
+                    seen(stage, late.enter_context(stage.held(controller, client_id=_reader(d))), "caught")
+                    stage.say(f"broker {d} reads no metadata")
+            stage.in_sync_are({d, e}, tp, witness=stage.a)
+            if good:
+                _applied(stage, f"{name}-before")
+            asks = asked.enter_context(stage.held(controller, "alter_partition"))
+        seen(stage, asks, "caught")
+        stage.say(f"broker {d} asks for broker {c}, and the network holds it")
+        with stage.held(d, client_id=_fetcher(c)) as again:
+            seen(stage, again, "caught")
+            late.close()
+            _applied(stage, f"{name}-after")
+            producer.send(tp, "one")
+            _acknowledged(stage, producer, tp, "one")
+            _elected_at_once(stage, tp, asked)
+            stage.leads(c, tp, stage.a)
     producer.write(tp, "two")
     return sent_by(producer)
 
@@ -68,35 +67,18 @@ def _fetcher(node: int) -> str:
     return f"broker-{node}-fetcher-0"
 
 
-def _hold(stage: FiveBrokers, api: str, node: int, client: str = "") -> int:
-    """Hold each such request of a client (empty: of any) before a node; the number of the rule."""
-    number = stage.cluster.wire.number()
-    rule = WireRule(
-        number=number, api=api, action=Action.HOLD, nodes=(node,), client_id=client, times=0, between=True
-    )
-    run_blocking(stage.cluster.rule([rule]))
-    return number
+def _reader(node: int) -> str:
+    """What a broker calls itself that reads the metadata log."""
+    return f"raft-client-{node}"
 
 
-@contextmanager
-def _held(stage: FiveBrokers, api: str, node: int, client: str) -> Iterator[int]:
-    """The same inside the block."""
-    number = _hold(stage, api, node, client)
-    try:
-        yield number
-    finally:
-        run_blocking(stage.cluster.lift([number]))
-
-
-def _waits(stage: FiveBrokers, number: int, what: str) -> None:
-    """Wait until a rule holds a request. Raises: NotYet."""
-
-    def caught() -> None:
-        if not run_blocking(stage.cluster.seen(number)):
-            raise NotYet(f"not so: {what}")
-
-    until(STEP_S, PAUSE_S, caught)
-    stage.say(what)
+def _elected_at_once(stage: FiveBrokers, tp: TopicPartition, asked: ExitStack) -> None:
+    """Let the controller get what waits, and have the preferred leader elected as soon as it is in sync: D
+    takes it off again within `replica.lag.time.max.ms`. Raises: ClusterError."""
+    with ThreadPoolExecutor(1) as pool:
+        elected = pool.submit(lambda: run_blocking(stage.cluster.elect_preferred([tp])))
+        asked.close()
+        elected.result()
 
 
 def _applied(stage: FiveBrokers, topic: str) -> None:
@@ -108,12 +90,12 @@ def _applied(stage: FiveBrokers, topic: str) -> None:
 def _acknowledged(stage: FiveBrokers, producer: PlainProducer, tp: TopicPartition, value: str) -> None:
     """Give the leader time to acknowledge a record; it may not."""
 
-    def told() -> None:
+    def acknowledged() -> None:
         producer.poll()
         if (tp, value) not in producer.acknowledged:
             raise NotYet("it is not acknowledged")
 
     try:
-        until(ACKNOWLEDGED_S, PAUSE_S, told)
+        until(ACKNOWLEDGED_S, PAUSE_S, acknowledged)
     except NotYet:
         stage.say(f"{value!r} is not acknowledged: broker {stage.d} waits")

@@ -414,14 +414,6 @@ REPRODUCTIONS = {
         label="offline-directory",
         log_dirs=2,
     ),
-    "pending-offsets-dropped": Reproduction(
-        title="A fenced instance's offset is refused: the group loses that of the transaction that commits.",
-        bad="Kafka 3.9.1: the coordinator of groups forgets the offset that the transaction has committed",
-        good="Kafka 4.0.2 keeps what its log has",
-        versions=("3.9.1", "4.0.2"),
-        play=refused_and_dropped,
-        label="pending-offsets-dropped",
-    ),
     "pending-expansion": Reproduction(
         title="A leader forgets the replica that it has asked for: an acknowledged record is lost.",
         bad="while it asks, the leader reads a metadata record that it has had by an answer",
@@ -434,6 +426,14 @@ REPRODUCTIONS = {
         between=True,
         controllers=True,
         shows=frozenset([LOST]),
+    ),
+    "pending-offsets-dropped": Reproduction(
+        title="A fenced instance's offset is refused: the group loses that of the transaction that commits.",
+        bad="Kafka 3.9.1: the coordinator of groups forgets the offset that the transaction has committed",
+        good="Kafka 4.0.2 keeps what its log has",
+        versions=("3.9.1", "4.0.2"),
+        play=refused_and_dropped,
+        label="pending-offsets-dropped",
     ),
     "removed-replica": Reproduction(
         title="A partition has one replica for a time, then two; its leader is shut down: all is lost.",
