@@ -174,8 +174,8 @@ def check(
 
 
 def _checked(run: Run, choice: Chosen, require: str | None = None) -> Result:
-    begin, workers = time.perf_counter(), choice.workers
-    history, evidence = load(run), Evidence.load(run.evidence, missing_ok=True)
+    begin, workers, history = time.perf_counter(), choice.workers, load(run)
+    evidence = Evidence.recorded(run.evidence, history.events)
     config = recorded_config(run.config)
     if require is not None:
         config = config.model_copy(update={"require": require})

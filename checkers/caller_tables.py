@@ -16,7 +16,7 @@ from core.config import RunConfig
 from core.errors import HistoryError
 from history import jsonl, values
 from history.columns import columns, numbers
-from history.events import Event, RunStarted
+from history.events import Event, EvidenceTaken, RunStarted
 from history.run_folder import Run, write_atomically
 from history.seal import write_history
 from history.tables import CLUSTERED, NAMES, TABLES
@@ -61,7 +61,9 @@ def run_of(
         run = Run(Path(folder) / "tables")
         run.folder.mkdir()
         write_atomically(run.config, (config or RunConfig(seed=0)).model_dump_json())
-        write_atomically(run.events, jsonl.encode(events))
+        # no caller gives evidence
+        theirs = [event for event in events if not isinstance(event, EvidenceTaken)]
+        write_atomically(run.events, jsonl.encode(theirs))
         start_ns, start_wall = (started.ns, started.wall) if started else (0, "")
         write_history(run, arrow, names=lists, start_ns=start_ns, start_wall=start_wall)
         yield run

@@ -33,6 +33,7 @@ from harness.run.program import RunProgram
 from harness.run.progress import Display
 from history import jsonl
 from history.events import Recorder, RunStarted
+from history.evidence import evidence_taken
 from history.run_folder import Run, write_atomically
 from history.seal import journals_listed
 
@@ -93,7 +94,9 @@ def _record(plan: RunPlan, run: Run, display: Display, guide: Guide) -> bool:
             program = _program(plan, run, display, interrupts, recorder, guide)
             with interrupts, guide:
                 run_blocking(program.run())
-            recorder.write(journals_listed(run, program.runtime.now_ns()))
+            ns = program.runtime.now_ns()
+            for event in (journals_listed(run, ns), *evidence_taken(run.evidence, ns)):
+                recorder.write(event)
     except BaseException as error:
         # Nothing was recorded, or nothing that is worth it: the clients refused their settings.
         if program is None or program.phase is Phase.SETUP or isinstance(error, ConfigError):

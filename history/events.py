@@ -240,6 +240,14 @@ class JournalsListed(msgspec.Struct, frozen=True, kw_only=True, tag="journals", 
     processes: tuple[int, ...]
 
 
+class EvidenceTaken(msgspec.Struct, frozen=True, kw_only=True, tag="evidence-taken", tag_field="event"):
+    """The run has ended; its folder has these tables of evidence (`history.evidence`). No such event: it has
+    none, or the recording is of an earlier version."""
+
+    ns: int
+    tables: tuple[str, ...]
+
+
 class WorkerLost(msgspec.Struct, frozen=True, kw_only=True, tag="worker-lost", tag_field="event"):
     """A worker process ended unasked, or the harness had to kill it. It is not started again.
 
@@ -312,6 +320,7 @@ Event = (
     | DeadLettersListed
     | EvidenceMissing
     | JournalsListed
+    | EvidenceTaken
     | WorkerLost
     | WrongClusterSeen
     | Interrupted

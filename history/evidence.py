@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 from core.errors import HistoryError
 from core.op import TopicPartition
 from history import storage
+from history.events import Event, EvidenceTaken
 from history.evidence_tables import END, LATER, ORDINALS, PER_NODE, PER_PARTITION, PER_RUN, WHEN, schema
 from history.recorded_files import promises_too_much
 
@@ -42,22 +43,33 @@ class Evidence:
         self._once: dict[Callable[[Evidence], Any], Any] = {}
 
     @classmethod
-    def load(cls, folder: Path, *, missing_ok: bool = False) -> "Evidence":
-        """What `write` wrote into `Run.evidence`. missing_ok: a run without such a folder has no evidence,
-        and of one that is not whole nothing is taken (`lacks`): part would be judged as if it were all.
-
-        Raises: HistoryError.
-        """
+    def load(cls, folder: Path) -> "Evidence":
+        """What `write` wrote into `Run.evidence`. Raises: HistoryError (it is gone, or not whole)."""
         if not folder.exists():
-            if missing_ok:
-                return cls({})
             raise HistoryError(f"{folder}: there is no such folder of evidence")
         try:
             return cls._whole(folder)
         except _NotWhole as error:
-            if missing_ok:
-                return cls({}, lacks=str(error))
             raise HistoryError(str(error)) from None
+
+    @classmethod
+    def recorded(cls, folder: Path, events: Iterable[Event]) -> "Evidence":
+        """The evidence of a run with these events. One without such a folder has none, unless an event says
+        that it had; of a folder that is not whole nothing is taken (`lacks`): part would be judged as if it
+        were all.
+
+        Raises: HistoryError (tables that are none of evidence).
+        """
+        taken = [name for event in events if isinstance(event, EvidenceTaken) for name in event.tables]
+        if not folder.exists():
+            return cls({}, lacks=f"{folder} is gone; the run had it when it ended" if taken else "")
+        try:
+            for name in taken:
+                if not storage.is_there(path := folder / f"{name}.parquet"):
+                    raise _NotWhole(f"{path} is gone; the run had it when it ended")
+            return cls._whole(folder)
+        except _NotWhole as error:
+            return cls({}, lacks=str(error))
 
     @classmethod
     def opened(cls, folder: Path) -> "Evidence":
@@ -218,6 +230,12 @@ def write(folder: Path, tables: Mapping[str, pa.Table]) -> None:
     except BaseException:
         storage.remove(made)
         raise
+
+
+def evidence_taken(folder: Path, ns: int) -> list[EvidenceTaken]:
+    """The event that says which tables there are at the end of a run; none, where there is no folder."""
+    names = sorted(path.stem for path in folder.glob("*.parquet"))
+    return [EvidenceTaken(ns=ns, tables=tuple(names))] if names else []
 
 
 class _NotWhole(Exception):

@@ -4,7 +4,7 @@ Only the verdict is indispensable. Each file that is missing or damaged becomes 
 which the report shows; everything that the other files allow is still drawn.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -144,12 +144,12 @@ def read(run: Run) -> Inputs:
         versions=dict(started.versions) if started else {},
         gaps=gaps,
         trace=tried(lambda: _trace(run), "messages and states of the nodes are not") if traced else None,
-        evidence=tried(lambda: _evidence(run), "the brokers' logs around refused places are not"),
+        evidence=tried(lambda: _evidence(run, events), "the brokers' logs around refused places are not"),
     )
 
 
-def _evidence(run: Run) -> Evidence:
-    found = Evidence.load(run.evidence, missing_ok=True)
+def _evidence(run: Run, events: Sequence[Event]) -> Evidence:
+    found = Evidence.recorded(run.evidence, events)
     if found.lacks:
         raise HistoryError(found.lacks)
     return found

@@ -18,7 +18,7 @@ from checkers.engine.spark import spark
 from checkers.recordings.formats import record_lines
 from core.config import run_config
 from core.errors import HistoryError, UsageError
-from history.events import Recorder
+from history.events import EvidenceTaken, Recorder
 from history.run_folder import Run
 from tests.histories.folders import NAMES, RECOVERED, STARTED, check_run, write_run
 from tests.histories.planted import random_history
@@ -211,6 +211,12 @@ def test_what_is_no_table_by_its_schema_is_refused() -> None:
     ):
         with pytest.raises(HistoryError, match=why):
             check(tables() | {"ops": given}, **GIVEN, engine="process")
+
+
+def test_events_of_a_run_with_evidence_ask_for_none_of_a_caller() -> None:
+    taken = EvidenceTaken(ns=RECOVERED.ns, tables=("ends", "takes"))
+    more = GIVEN | {"events": (STARTED, RECOVERED, taken)}
+    assert said(check(tables(), **more, engine="process")) == said(check(tables(), **GIVEN, engine="process"))
 
 
 def test_a_folder_that_cannot_be_judged_is_refused(run: Run, tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from history.events import EvidenceTaken
+from history.reader import read_events
 from tests.faults.command import arguments, inquest, the_run, verdict
 
 pytestmark = pytest.mark.faults
@@ -23,5 +25,7 @@ def test_a_planted_bug_is_found_through_librdkafka(tmp_path: Path, bug: str, exp
     assert expected <= forbidden
     assert bug or not forbidden
     assert (run.evidence / "batches.parquet").exists()
+    (taken,) = (event for event in read_events(run) if isinstance(event, EvidenceTaken))
+    assert set(taken.tables) == {path.stem for path in run.evidence.iterdir()}
     assert "listens for clients" in (run.cluster / "1" / "server.log").read_text()
     assert not run.copies.exists()

@@ -33,6 +33,7 @@ def test_a_lost_client_of_an_earlier_version_has_no_status() -> None:
         (ev.ClockJumped(before_ns=0, ns=1, wall_s=-3.5), ""),
         (ev.EndsUnseen(ns=1, why="the engine does not answer"), ""),
         (ev.EvidenceMissing(ns=1, why="gone"), ""),
+        (ev.EvidenceTaken(ns=1, tables=("ends", "takes")), ""),
         (ev.Interrupted(ns=1), "interrupted"),
     ],
 )

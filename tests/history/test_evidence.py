@@ -1,6 +1,7 @@
 """Evidence in a run folder: written and read, and what is wrong with a damaged file."""
 
 import errno
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 from core.errors import HistoryError
 from core.op import TopicPartition
 from history import storage
-from history.evidence import Evidence, merged, write
+from history.evidence import Evidence, evidence_taken, merged, write
 from history.evidence_tables import (
     END,
     KILLED,
@@ -73,7 +74,8 @@ def test_when_files_were_taken_is_told_without_numbers_of_takes() -> None:
 def test_a_run_without_evidence_has_none(tmp_path: Path) -> None:
     with pytest.raises(HistoryError, match="evidence: there is no such folder"):
         Evidence.load(tmp_path / "evidence")
-    nothing = Evidence.load(tmp_path / "evidence", missing_ok=True)
+    nothing = Evidence.recorded(tmp_path / "evidence", [])
+    assert nothing.lacks == ""
     assert nothing.table("takes").num_rows == 0
     assert nothing.partitions() == []
 
@@ -102,11 +104,31 @@ def test_of_evidence_that_is_not_whole_nothing_is_taken(
 ) -> None:
     folder = tmp_path / "evidence"
     write(folder, merged([ends(0, 1, ("a", 0, 1))]))
-    assert Evidence.load(folder, missing_ok=True).lacks == ""
+    assert Evidence.recorded(folder, []).lacks == ""
     damage(folder)
-    found = Evidence.load(folder, missing_ok=True)
+    found = Evidence.recorded(folder, [])
     assert found.lacks
     assert found.table("ends").num_rows == 0
+
+
+@pytest.mark.parametrize("lost", ["", "ends", "znodes", "share_log"])
+def test_evidence_that_a_run_had_does_not_go_unnoticed(tmp_path: Path, lost: str) -> None:
+    """The folder, or one of its tables, those that earlier versions do not have, too."""
+    folder = tmp_path / "evidence"
+    assert evidence_taken(folder, 7) == []
+    write(folder, merged([ends(0, 1, ("a", 0, 1))]))
+    events = evidence_taken(folder, 7)
+    assert Evidence.recorded(folder, events).lacks == ""
+    if lost:
+        (folder / f"{lost}.parquet").unlink()
+    else:
+        shutil.rmtree(folder)
+    found = Evidence.recorded(folder, events)
+    path = folder / f"{lost}.parquet" if lost else folder
+    assert found.lacks == f"{path} is gone; the run had it when it ended"
+    assert found.table("ends").num_rows == 0
+    if lost != "ends":  # a recording of an earlier version stays as it is
+        assert Evidence.recorded(folder, []).lacks == ""
 
 
 @pytest.mark.parametrize("lost", [(one,) for one in PER_RUN if one not in LATER] + [("gaps", "frame_parts")])
@@ -117,7 +139,7 @@ def test_of_messages_that_are_there_in_part_nothing_is_taken(tmp_path: Path, los
     assert Evidence.load(folder).captured
     for name in lost:
         (folder / f"{name}.parquet").unlink()
-    found = Evidence.load(folder, missing_ok=True)
+    found = Evidence.recorded(folder, [])
     assert any(name in found.lacks for name in lost)
     assert (found.captured, found.table("ends").num_rows) == (False, 0)
 

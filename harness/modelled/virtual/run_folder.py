@@ -58,8 +58,9 @@ def record(
     evidence.write(run.evidence, tables_of_run(done.cluster) | seen)
     if done.trace is not None:
         write_atomically(run.trace, tr.encode(done.trace))
-    listed = journals_listed(run, done.events[-1].ns)  # last: without events it is not a recorded run
-    write_atomically(run.events, jsonl.encode([*done.events, listed]))
+    ns = done.events[-1].ns
+    listed = [journals_listed(run, ns), *evidence.evidence_taken(run.evidence, ns)]
+    write_atomically(run.events, jsonl.encode([*done.events, *listed]))  # last: without, it is not recorded
     return done
 
 

@@ -216,7 +216,13 @@ JOURNALS = {
         of_reader("polled", put([["queue", 0, 0, 9, ""]], "foreign")), ("journal",)),
 }  # fmt: skip
 EVIDENCE = {
+    "the folder is gone": Case(
+        lambda run: shutil.rmtree(run.evidence), ("evidence is gone", "the run had it"), code=2
+    ),
     "the folder is empty": Case(emptied("evidence"), ("evidence",), code=2),
+    "a table is gone that earlier versions do not have": Case(
+        gone("evidence/znodes.parquet"), ("znodes.parquet is gone",), code=2
+    ),
     "a table is gone": Case(gone("evidence/takes.parquet"), ("takes.parquet",), code=2),
     "a table is cut": Case(halved("evidence/batches.parquet"), ("batches.parquet",), code=2),
     "a table is empty": Case(holds("evidence/nodes.parquet", b""), ("nodes.parquet",), code=2),

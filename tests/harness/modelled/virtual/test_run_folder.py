@@ -46,4 +46,4 @@ def test_whoever_checks_a_simulated_run_before_it_is_written_is_refused_and_chan
     assert looks
     seal(recorded(run.folder))
     assert load(run).tables["ops"].num_rows
-    assert Evidence.load(run.evidence, missing_ok=False)
+    assert Evidence.load(run.evidence)
