@@ -8,6 +8,7 @@ To add a system: an entry here and its module in `harness/`, with a `harness.run
 named as text, and `harness.systems` imports them when a run needs them: no arrow leads up from this room.
 """
 
+import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -279,6 +280,7 @@ class ImportedSection(Section):
     format: str = ""
     """Of the files: a command of `inquest recording import`."""
     files: tuple[str, ...] = ()
+    """Their absolute paths; names alone in recordings of earlier versions."""
     options: tuple[Literal["--from-start", "--one-group"], ...] = ()
     """What its user said of the recording."""
     clock_error_s: float | None = Field(default=None, ge=0, lt=1e6, allow_inf_nan=False)
@@ -366,7 +368,7 @@ SYSTEMS: Final[dict[str, System]] = {
     "imported": System(
         doc="a recording of another program",
         section=ImportedSection,
-        title=lambda its: f"imported, {its.format}: {', '.join(its.files)}",
+        title=lambda its: f"imported, {its.format}: {', '.join(map(os.path.basename, its.files))}",
     ),
 }
 """Every system by the value of `sut`."""

@@ -1,5 +1,6 @@
 """Formats of recordings that Inquest imports, and the import of files into a run folder."""
 
+import os
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -97,7 +98,7 @@ def import_config(request: ImportRequest, settings: Mapping[str, object]) -> Run
     if wrong := sorted((fixed.keys() | {"imported", "expect"}) & settings.keys()):
         raise UsageError(f"an import has no setting {wrong[0]}")
     options = ["--from-start"] * request.from_start + ["--one-group"] * request.one_group
-    files = [path.name for path in request.files]
+    files = [os.path.abspath(path) for path in request.files]  # so the command works from any folder
     section: dict[str, object] = {"format": request.format, "files": files, "options": options}
     section["clock_error_s"] = request.clock_error_s
     config = run_config(FORMATS[request.format].defaults | dict(settings) | fixed | {"imported": section})

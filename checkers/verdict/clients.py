@@ -16,13 +16,22 @@ NONE = -1
 def clients(history: History) -> list[RecordedClients]:
     """Kinds of clients that loaded the cluster, the most frequent first; final readers are none of them.
 
-    A client that was ended and started again counts once: what counts is its slot.
+    A client that was ended and started again counts once: what counts is its slot. Who produces and who
+    consumes, settings say; of a recording of another program, which seldom has them, what its clients did.
     """
     table, ops = history.tables["processes"], history.tables["ops"]
     process, phase = numbers(ops, "process"), numbers(ops, "phase")
     final = np.setdiff1d(process[phase == Phase.FINAL], process[phase != Phase.FINAL])
     names = ("process", "slot", "acks", "idempotent", "txn_id", "isolation", "group")
     columns = {name: numbers(table, name).astype(np.int64) for name in names}
+    if history.config.get("imported") is not None:
+        polls = [code for code, name in enumerate(history.names.f) if name == "poll"]
+        sent = np.isin(columns["process"], process[numbers(ops, "n_sends") > 0])
+        polled = np.isin(
+            columns["process"], process[(numbers(ops, "n_reads") > 0) | np.isin(numbers(ops, "f"), polls)]
+        )
+        columns["acks"] = np.where(sent, columns["acks"], NO_PRODUCER)
+        columns["isolation"] = np.where(polled, columns["isolation"], NONE)
     loading = ~np.isin(columns["process"], final)
     kinds = np.column_stack(
         [

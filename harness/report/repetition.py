@@ -65,7 +65,8 @@ def what_repeats(config: Mapping[str, Any]) -> str:
 
 def where(config: Mapping[str, Any]) -> str:
     """What to add to "repeat the run", "" = the command is enough."""
-    if config.get("imported") is not None:
-        return "in the folder of the recording"
+    if (imported := config.get("imported")) is not None:
+        files = imported.get("files", ())
+        return "" if files and all(map(os.path.isabs, files)) else "in the folder of the recording"
     named = ", ".join(variables(config))
     return f"with {named} as for this one" if named else ""

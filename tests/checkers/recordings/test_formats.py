@@ -297,7 +297,7 @@ def test_settings_that_an_import_does_not_have(tmp_path: Path) -> None:
         format="verifiable", files=[tmp_path / "p", tmp_path / "c"], from_start=True, clock_error_s=0.25
     )
     assert repro(import_config(asked, {"acks": 1}), Run(tmp_path)) == (
-        "inquest recording import verifiable p c --from-start --clock-error 0.25"
+        f"inquest recording import verifiable {tmp_path}/p {tmp_path}/c --from-start --clock-error 0.25"
         " --set acks=1 --set idempotent=false --set isolation=read_uncommitted"
     )
     with pytest.raises(UsageError, match="known: jepsen"):

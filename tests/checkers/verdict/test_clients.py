@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from checkers.verdict.clients import clients
 from core.op import Isolation, Phase
 from history.reader import load
@@ -48,3 +50,26 @@ def test_slots_are_counted_by_kind_and_final_readers_left_out(tmp_path: Path) ->
         (1, True, 1, False, ""),
         (1, False, None, False, "read_committed"),
     ]
+
+
+@pytest.mark.parametrize("foreign", [True, False])
+def test_of_a_recording_of_others_who_sent_produces_and_who_polled_consumes(
+    tmp_path: Path, foreign: bool
+) -> None:
+    """An import takes each process for both; a client of the harness is what its settings say."""
+    ops = [
+        sent(0, 0),
+        Op(process=1, f="poll", invoke=20, complete=25, mops=[Read(tp=0, value=0, offset=0)]),
+        Op(process=2, f="poll", invoke=30, complete=35, mops=[]),  # nothing was there
+        sent(3, 4),
+        Op(process=3, f="poll", invoke=50, complete=55, mops=[Read(tp=0, value=0, offset=0)]),
+    ]
+    built = Built(tps=["t"], ops=ops, processes={one: Process(slot=one) for one in range(4)})
+    settings = {"workload": "imported", "sut": "imported", "imported": {"format": "jsonl"}} if foreign else {}
+    found = clients(load(write_run(tmp_path / "run", built.tables(), settings=settings)))
+    level = "read_committed"
+    assert [(one.count, one.produces, one.acks, one.isolation) for one in found] == (
+        [(2, False, None, level), (1, True, -1, ""), (1, True, -1, level)]
+        if foreign
+        else [(4, True, -1, level)]
+    )

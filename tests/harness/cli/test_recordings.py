@@ -31,7 +31,7 @@ def test_a_recording_is_imported_judged_and_exported(
     said = capsys.readouterr().out
     assert "imported: 4 ops of 2 processes" in said
     assert "VALID: no forbidden anomaly in 4 ops" in said
-    assert "repeat: inquest recording import jepsen jepsen.edn" in said
+    assert f"repeat: inquest recording import jepsen {RECORDINGS / 'jepsen.edn'}\n" in said
     assert "faults: not on record\n" in said
     for to in ("portable", "jepsen"):
         assert inquest("recording", "export", latest, "--to", to, "--output", tmp_path / to) == 0

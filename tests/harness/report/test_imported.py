@@ -6,7 +6,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from core.systems import report_title
 from harness.report import github, junit
+from harness.report.repetition import where
 from history.verdict import Liveness, Verdict
 from tests.harness.report.test_page import text_of
 from tests.histories.report_findings import anomalous
@@ -32,6 +34,15 @@ def without_faults(config: dict[str, Any]) -> Verdict:
     return msgspec.structs.replace(
         verdict, config=config, faults=[], liveness=Liveness(), stats=stats, seed=0
     )
+
+
+def test_the_command_of_an_import_needs_no_folder_where_it_has_whole_paths() -> None:
+    for files, title, needed in (
+        (["a.jsonl"], "imported, jsonl: a.jsonl", "in the folder of the recording"),
+        (["/of/mine/a.jsonl", "/b.jsonl"], "imported, jsonl: a.jsonl, b.jsonl", ""),
+    ):
+        config = IMPORTED | {"imported": {"format": "jsonl", "files": files}}
+        assert (report_title(config), where(config)) == (title, needed)
 
 
 def section(text: str, begin: str, end: str) -> str:

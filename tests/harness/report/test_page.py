@@ -717,7 +717,10 @@ def test_of_a_recording_of_others_only_what_it_holds_is_said() -> None:
     [
         ({"app": {"effects": False}}, "with INQUEST_APP as for this one"),
         ({"workload": "of-a-file"}, "with INQUEST_EXTENSIONS as for this one"),
-        ({"imported": {}, "workload": "imported"}, "in the folder of the recording"),
+        (  # of an earlier version, which kept names alone
+            {"imported": {"format": "jsonl", "files": ["a.jsonl"]}, "workload": "imported"},
+            "in the folder of the recording",
+        ),
     ],
 )
 def test_each_output_says_what_its_command_to_repeat_needs(
