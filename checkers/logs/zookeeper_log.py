@@ -2,7 +2,8 @@
 
 Of an ensemble the log that goes furthest is read, of those that begin with Kafka's first znode: it has all
 that was committed. One without its beginning, for its node got a snapshot, may go further, but not begin
-behind its end. Times are those of ZooKeeper's leader, and zxids count its changes.
+behind its end. One that is damaged may lack its end: the others have that where they are the majority.
+Times are those of ZooKeeper's leader, and zxids count its changes.
 """
 
 import json
@@ -23,6 +24,7 @@ from model.protocol.messages import PartitionState
 ROOT: Final = "/brokers"
 FOREVER: Final = 1 << 62
 """Later than every zxid."""
+NOT_WHOLE: Final = "no log of ZooKeeper begins with Kafka's first znode and can be read to its end"
 Replicas = Mapping[int, tuple[int, ...]]
 """By partition."""
 
@@ -148,16 +150,24 @@ def zookeeper_log(evidence: Evidence) -> ZooKeeperLog | None:
     first = pc.and_(pc.equal(every["path"], ROOT), pc.equal(every["op"], "create"))
     of_logs = every.select(["take", "node", "zxid"]).append_column("first", first).group_by(["take", "node"])
     logs = of_logs.aggregate([("zxid", "min"), ("zxid", "max"), ("first", "any")]).to_pylist()
-    whole = [log for log in logs if log["first_any"]]
-    if not whole:
+    damaged = _damaged(evidence)
+    whole = [log for log in logs if log["first_any"] and log["node"] not in damaged]
+    nodes = frozenset(log["node"] for log in logs)
+    if not whole or (damaged and 2 * len(whole) <= len(nodes | damaged)):
         return None
     best = max(whole, key=lambda log: (log["zxid_max"], log["take"], -log["node"]))
     if any(log["zxid_min"] > best["zxid_max"] for log in logs):
         return None
     mine = pc.and_(pc.equal(every["take"], best["take"]), pc.equal(every["node"], best["node"]))
     found = _Replay().read(every.filter(mine).to_pylist())
-    found.nodes = frozenset(log["node"] for log in logs)
+    found.nodes = nodes
     return found
+
+
+def _damaged(evidence: Evidence) -> frozenset[int]:
+    """Nodes of ZooKeeper, which no take of brokers has, with a log that cannot be read to its end."""
+    brokers = {row["node"] for row in evidence.table("takes").to_pylist()}
+    return frozenset(row["node"] for row in evidence.table("damage").to_pylist()) - brokers
 
 
 def whole_log(
@@ -168,7 +178,7 @@ def whole_log(
     log = evidence.once(zookeeper_log)
     if log is None and evidence.table("znodes").num_rows:
         for rule in rules:
-            result.leave_open(rule, NOWHERE, "the log of ZooKeeper does not begin with Kafka's first znode")
+            result.leave_open(rule, NOWHERE, NOT_WHOLE)
     for tp in sorted(log.unread) if log is not None else ():
         for rule in of_states:
             result.leave_open(rule, tp, "a state in ZooKeeper cannot be read")

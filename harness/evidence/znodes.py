@@ -16,7 +16,7 @@ from zlib import adler32
 
 import pyarrow as pa
 
-from harness.evidence.damage import Damages
+from harness.evidence.damage import Damage, Damages
 from harness.protocol.cursor import Cursor, Malformed
 from history.evidence_tables import ZNODES, Row, table
 
@@ -46,11 +46,18 @@ PERSISTENT: Final = 0
 def read(folder: Path, damages: Damages) -> pa.Table:
     """A node's data directory as the rows of `history.evidence_tables.ZNODES`. Raises: OSError."""
     entries: dict[int, Cursor] = {}
+    cuts: list[tuple[int, Damage]] = []
     for path in sorted((folder / FOLDER).glob("log.*"), key=lambda one: int(one.suffix[1:], 16)):
-        entries |= dict(_entries(path, damages))  # a later file has what stands after a cut
+        found = Damages()
+        entries |= dict(_entries(path, found))  # a later file has what stands after a cut
+        cuts += [(max(entries, default=0), one) for one in found]
+    zxids = sorted(entries)
+    for last, cut in cuts:
+        if not _written_on(last, zxids):
+            damages.note(cut.file, cut.position, cut.why)
     owners: dict[str, int] = {}
     rows: list[Row] = []
-    for zxid in _behind_gaps(sorted(entries)):
+    for zxid in _behind_gaps(zxids):
         try:
             rows += list(_rows(zxid, entries[zxid], owners))
         except Malformed as error:
@@ -60,14 +67,23 @@ def read(folder: Path, damages: Damages) -> pa.Table:
 
 
 def _behind_gaps(zxids: Sequence[int]) -> Sequence[int]:
-    """The last ones without a gap. The leader of ZooKeeper numbers every change, those that fail among them;
-    each leader of an ensemble counts from 1 on, below its own number."""
-    follow = (
-        after == before + 1 or (after >> EPOCH_BITS > before >> EPOCH_BITS and after & COUNTED == 1)
-        for before, after in pairwise(zxids)
-    )
-    begin = max((at for at, one in enumerate(follow, 1) if not one), default=0)
+    """The last ones without a gap."""
+    begin = max((at for at, pair in enumerate(pairwise(zxids), 1) if not _follows(*pair)), default=0)
     return zxids[begin:]
+
+
+def _follows(before: int, after: int) -> bool:
+    """Whether no change is missing. The leader of ZooKeeper numbers every change, those that fail among them;
+    each leader of an ensemble counts from 1 on, below its own number."""
+    elected = after >> EPOCH_BITS > before >> EPOCH_BITS and after & COUNTED == 1
+    return after == before + 1 or elected
+
+
+def _written_on(last: int, zxids: Sequence[int]) -> bool:
+    """Whether the next change after a cut is known: ZooKeeper was killed as it wrote one, had answered no one,
+    and gave its number to another. last: zxid before the cut."""
+    after = next((one for one in zxids if one > last), None)
+    return after is not None and _follows(last, after)
 
 
 def _entries(path: Path, damages: Damages) -> Iterator[tuple[int, Cursor]]:

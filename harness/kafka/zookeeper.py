@@ -24,7 +24,7 @@ from harness.evidence import znodes
 from harness.evidence.damage import Damages
 from harness.kafka.broker_config import FOR_BROKERS, advertised, directories, lines, listeners, rack, settings
 from harness.kafka.nodes import PROPERTIES, KafkaNodes
-from history.evidence_tables import placed
+from history.evidence_tables import DAMAGE, placed, table
 
 CLIENT_PORT: Final = 2181
 PEER_PORT: Final = 2888
@@ -106,9 +106,12 @@ class ZooKeeperNodes(KafkaNodes):
             return
         finally:
             shutil.rmtree(self._copies, ignore_errors=True)
-        self._takes.add({"znodes": placed("znodes", found, self._takes.last, node.number)})
-        for one in damages:
-            self._takes.miss(f"{what}: {one.file.name}, byte {one.position}: {one.why}")
+        places = [(f"{one.file.relative_to(self._copies)}", one.position, one.why) for one in damages]
+        made = {"znodes": found, "damage": table(DAMAGE, places)}
+        where = self._takes.last, node.number
+        self._takes.add({name: placed(name, rows, *where) for name, rows in made.items()})
+        for file, position, why in places:
+            self._takes.miss(f"{what}: {file}, byte {position}: {why}")
 
     def _of_brokers(self, nodes: Sequence[NodeContainer]) -> list[NodeContainer]:
         return [node for node in nodes if node.number in self._brokers]

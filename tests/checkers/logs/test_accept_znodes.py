@@ -187,6 +187,31 @@ def test_of_an_ensemble_none_counts_that_lacks_what_another_one_has() -> None:
     assert (found.asked["znode-writer"], found.doubts) == (5, [])
 
 
+def cut(node: int) -> dict[str, Any]:
+    """A file of a node of ZooKeeper that cannot be read to its end."""
+    return {"take": 0, "node": node, "file": "version-2/log.1", "position": 900, "why": "it is cut"}
+
+
+def test_a_log_that_is_damaged_may_lack_its_end() -> None:
+    """A leader epoch that it does not have may have been given all the same."""
+    rows = [row for row in log() if row["zxid"] < 13]
+    found = judged(rows, damage=[cut(4)])
+    assert (found.in_logs, found.asked.total()) == ([], 0)
+    assert {doubt.check for doubt in found.doubts} == set(CHECKS)
+    evidence = Evidence(tables({"znodes": rows, "damage": [cut(4)]}))
+    assert elections(evidence, TP).unknown
+    of_a_broker = cut(3) | {"file": "version-2/00000000000000000000.log"}
+    assert not judged(log(), damage=[of_a_broker]).doubts
+
+
+@pytest.mark.parametrize(("others", "known"), [((5,), False), ((5, 6), True)])
+def test_of_an_ensemble_a_majority_has_what_a_damaged_log_lacks(others: tuple[int, ...], known: bool) -> None:
+    whole = [row | {"node": node} for node in others for row in log()]
+    found = judged([*whole, *log()], damage=[cut(4)])
+    assert found.asked == (judged(log()).asked if known else {})
+    assert bool(found.doubts) is not known
+
+
 @pytest.mark.parametrize(
     ("path", "data"),
     [

@@ -128,6 +128,22 @@ def test_damage_is_one_sentence_and_what_stands_before_is_read(tmp_path: Path, c
     assert one.why
 
 
+@pytest.mark.parametrize("later", [((3, 2),), (), ((4, 2),)])
+def test_a_cut_that_a_later_file_follows_without_a_gap_is_no_damage(
+    tmp_path: Path, later: tuple[tuple[int, int], ...]
+) -> None:
+    """ZooKeeper was killed as it wrote, started again, and gave the same number to another change."""
+    whole = [entry(1, 7, create("/brokers")), entry(2, 7, create("/controller"))]
+    path = written(tmp_path, 1, [*whole, entry(3, 7, create("/brokers/a"))])
+    path.write_bytes(path.read_bytes()[:-110] + bytes(500))
+    for zxid, session in later:
+        written(tmp_path, zxid, [entry(zxid, session, create("/brokers/b"))])
+    damages = Damages()
+    found = read(tmp_path, damages)["zxid"].to_pylist()
+    assert found == {(): [1, 2], ((3, 2),): [1, 2, 3], ((4, 2),): [4]}[later]
+    assert len(damages) == (later != ((3, 2),))
+
+
 ELECTED = 1 << 32
 """The first leader of an ensemble; its changes are numbered from 1 on, as those of each later one."""
 

@@ -1,7 +1,8 @@
 """Nodes of brokers on ZooKeeper, and of ZooKeeper: numbers, names, settings."""
 
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -21,13 +22,18 @@ from harness.brokers.addresses import Plan, cluster_id
 from harness.containers.cluster import ContainerCluster
 from harness.containers.deployment import NodeAddresses
 from harness.containers.images import RECIPES
+from harness.kafka import zookeeper
 from harness.kafka.images import image_tag
 from harness.kafka.kraft import KRaft
 from harness.kafka.nodes import PROPERTIES
 from harness.kafka.system import KAFKA, kafka_cluster
 from harness.kafka.zookeeper import ZooKeeperNodes
+from history.evidence import Evidence
 from nemesis.registry import NEMESES
 from nemesis.schedule import Times
+
+if TYPE_CHECKING:
+    from harness.containers.nodes import NodeContainer
 
 
 def nodes(run: Path, **config: Any) -> ZooKeeperNodes:
@@ -173,3 +179,20 @@ def test_before_0_11_there_is_neither_idempotence_nor_a_transaction(
     found = KAFKA.refusal(run_config({"seed": 1, **settings}))
     assert said in found
     assert bool(found) is bool(said)
+
+
+def test_a_damaged_log_of_zookeeper_is_evidence_that_it_may_lack_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def copied(container: object, into: Path, limit: object) -> None:
+        (into / "version-2").mkdir(parents=True)
+        (into / "version-2" / "log.1").write_bytes(b"ZKLG" + bytes(12) + bytes(11) + b"\x40" + b"cut")
+
+    monkeypatch.setattr(zookeeper, "copy_data", copied)
+    of = nodes(tmp_path / "a-run")
+    of.at_end([cast("NodeContainer", SimpleNamespace(number=4, own=None))])
+    assert of._takes.write(tmp_path / "evidence") == [
+        "the log of zookeeper-4: version-2/log.1, byte 16: a transaction of ZooKeeper is cut or damaged"
+    ]
+    (row,) = Evidence.opened(tmp_path / "evidence").table("damage").to_pylist()
+    assert (row["node"], row["file"], row["position"]) == (4, "version-2/log.1", 16)
