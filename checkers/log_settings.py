@@ -28,6 +28,8 @@ EFFECTIVE_MINIMUM: Final = "3.7"
 """The first version where a partition with fewer replicas than min.insync.replicas acknowledges all the same
 (KAFKA-15583)."""
 NO_LIMIT: Final = 1 << 16
+ENOUGH_UP: Final = "0.11"
+"""The first version that creates the topic of the offsets only where as many brokers as replicas are up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,8 +87,10 @@ def log_settings(config: RunConfig, topic: str, events: Sequence[Event] = ()) ->
 
 def copies_set(config: RunConfig, topic: str) -> int:
     """With how many replicas brokers create a topic of `COPIES`; 0 = it is not known, for the harness did not
-    start them, or there are fewer than that."""
+    start them, there are fewer than that, or they take as many as are up (before KIP-115)."""
     kafka = config.has(KafkaSection)
+    if kafka and not is_since(config.section(KafkaSection).version, ENOUGH_UP):
+        return 0
     if not kafka and not config.has(ModelSection) and not config.has(SimulatedSection):
         return 0
     own = kafka and topic == SHARE_STATE_TOPIC  # the harness gives no number: it is Kafka's

@@ -210,6 +210,8 @@ def by_znodes(*created: tuple[str, Replicas]) -> Evidence:
         ("__transaction_state", [(1,), (2,)], {}, 2, 2),
         ("__transaction_state", [(1, 2, 3), (2,)], {}, 1, 2),
         ("__consumer_offsets", [(1,), (2,)], {}, 2, 2),
+        ("__consumer_offsets", [(1,), (2,)], {"kafka": "0.11.0.3"}, 2, 2),
+        ("__consumer_offsets", [(1,), (2,)], {"kafka": "0.10.2.2", "idempotent": False}, 0, 0),
         ("__share_group_state", [(1,), (2,)], {}, 2, 2),
         ("t", [(1,), (2,)], {}, 0, 0),
         # the setting of a user
