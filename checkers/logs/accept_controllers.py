@@ -11,15 +11,13 @@ from checkers.engine.check import Tally, WholeRun
 from checkers.engine.findings import NOWHERE
 from checkers.logs.rule import Rule, checks_of
 from checkers.logs.zookeeper_log import FOREVER, EphemeralZnode, ZooKeeperLog, refuse, whole_log
-from checkers.logs.zookeeper_time import ZooKeeperTime
+from checkers.logs.zookeeper_time import LONGEST_SESSION_MS, ZooKeeperTime, held_up_ms
 
 CONTROLLER: Final = "controller-epoch-rises"
 NAMED: Final = "controller-names-its-broker"
 SUCCEEDS: Final = "controller-succeeds"
 SUCCEEDS_MS: Final = 15_000
 """Brokers watch /controller: one that runs takes it at once."""
-LONGEST_SESSION_MS: Final = 10_000
-"""A broker whose session lasts was heard of within that time (`harness.kafka.zookeeper.refused_session`)."""
 RULES: Final = {
     CONTROLLER: Rule(
         "The controller epoch rises by one with each new controller, by the session that has /controller.",
@@ -46,7 +44,7 @@ def join(run: WholeRun, result: Tally) -> None:
     _epochs(log, result)
     for tenure in log.controllers:
         _named(tenure, log, result)
-    _succeeded(log, time, result)
+    _succeeded(log, time, SUCCEEDS_MS + held_up_ms(run.history), result)
 
 
 CHECKS: Final = checks_of(RULES, ring=1, join=join)
@@ -74,14 +72,15 @@ def _named(tenure: EphemeralZnode, log: ZooKeeperLog, result: Tally) -> None:
         refuse(NAMED, NOWHERE, (tenure.since, tenure.since_ms), why, sorted(owners), result)
 
 
-def _succeeded(log: ZooKeeperLog, time: ZooKeeperTime, result: Tally) -> None:
+def _succeeded(log: ZooKeeperLog, time: ZooKeeperTime, succeeds_ms: int, result: Tally) -> None:
     """An end of the session is the latest moment at which its broker was heard of: one whose znode lasts for
-    the longest session more ran before the time was up, and had the watch."""
+    the longest session more ran before the time was up, and had the watch. One that was the controller before
+    may still be held up."""
     tenures = sorted(log.controllers, key=lambda one: one.since)
     for tenure in tenures:
         if tenure.until == FOREVER:
             continue
-        late = time.after(tenure.until_ms, SUCCEEDS_MS)
+        late = time.after(tenure.until_ms, succeeds_ms)
         came = next((one.since_ms for one in tenures if one.since >= tenure.until), None)
         if came is not None and (late is None or came <= late):
             result.asked[SUCCEEDS] += 1
@@ -98,7 +97,7 @@ def _succeeded(log: ZooKeeperLog, time: ZooKeeperTime, result: Tally) -> None:
             result.asked[SUCCEEDS] += 1
             names = ", ".join(map(str, ran))
             why = (
-                f"/controller of broker {tenure.broker} is gone, and {SUCCEEDS_MS / 1000:g} s later no broker"
+                f"/controller of broker {tenure.broker} is gone, and {succeeds_ms / 1000:g} s later no broker"
             )
             why += f" has it; the session of {names} lasts"
             refuse(SUCCEEDS, NOWHERE, (tenure.until, tenure.until_ms), why, ran, result)

@@ -13,7 +13,7 @@ from typing import Final
 from checkers.engine.check import Tally, WholeRun
 from checkers.logs.rule import Rule, checks_of
 from checkers.logs.zookeeper_log import FOREVER, EphemeralZnode, StateZnode, ZooKeeperLog, refuse, whole_log
-from checkers.logs.zookeeper_time import ZooKeeperTime
+from checkers.logs.zookeeper_time import ZooKeeperTime, held_up_ms
 from core.op import TopicPartition
 from model.accepting import partition_state
 
@@ -42,11 +42,12 @@ def join(run: WholeRun, result: Tally) -> None:
     if log is None:
         return
     time = ZooKeeperTime(log, run.events)
+    heard_ms = HEARD_MS + held_up_ms(run.history)
     partitions = {tp: states for tp, states in sorted(log.states.items()) if tp not in log.unread}
     for tp, states in partitions.items():
         for before, after in zip((None, *states), states, strict=False):
-            _chosen(tp, before, after, _Heard(log, time), result)
-    for absence in _absences(log, time):
+            _chosen(tp, before, after, _Heard(log, time, heard_ms), result)
+    for absence in _absences(log, time, heard_ms):
         for tp, states in partitions.items():
             if tp.topic not in log.leaving | log.removed:  # its partitions stay as they are
                 _left(tp, states, absence, log, result)
@@ -64,6 +65,7 @@ class _Heard:
 
     log: ZooKeeperLog
     time: ZooKeeperTime
+    heard_ms: int
 
     def lives(self, broker: int, at: StateZnode, office: EphemeralZnode) -> bool | None:
         """Whether a broker has its znode, as the controller knows it; None = it may not have heard."""
@@ -73,7 +75,7 @@ class _Heard:
         last = max(known, key=lambda one: one.since)
         lives = at.zxid < last.until
         zxid, ms = (last.since, last.since_ms) if lives else (last.until, last.until_ms)
-        heard = zxid < office.since or self.time.passed(ms, at.ms) >= HEARD_MS
+        heard = zxid < office.since or self.time.passed(ms, at.ms) >= self.heard_ms
         return lives if heard else None
 
 
@@ -112,7 +114,7 @@ def _chosen(
 @dataclass(frozen=True, slots=True)
 class _Absence:
     """A broker has no znode, and one controller is in office, from zxid `since` to zxid `until`. gone: when
-    the broker's znode went. late: HEARD_MS after `since`, None = the log ends before. lasts: until then."""
+    the broker's znode went. late: `heard_ms` after `since`, None = the log ends before. lasts: until then."""
 
     broker: int
     gone: int
@@ -121,9 +123,10 @@ class _Absence:
     until: int
     late: int | None
     lasts: bool
+    heard_ms: int
 
 
-def _absences(log: ZooKeeperLog, time: ZooKeeperTime) -> Iterator[_Absence]:
+def _absences(log: ZooKeeperLog, time: ZooKeeperTime, heard_ms: int) -> Iterator[_Absence]:
     for one in log.brokers:
         came = (other for other in log.brokers if other.broker == one.broker and other.since >= one.until)
         back = min(came, key=lambda other: other.since, default=None)
@@ -132,9 +135,9 @@ def _absences(log: ZooKeeperLog, time: ZooKeeperTime) -> Iterator[_Absence]:
             since, since_ms = max((one.until, one.until_ms), (office.since, office.since_ms))
             until, until_ms = min((back_zxid, back_ms), (office.until, office.until_ms))
             if since < until:
-                late = time.after(since_ms, HEARD_MS)
+                late = time.after(since_ms, heard_ms)
                 lasts = late is not None and late < until_ms
-                yield _Absence(one.broker, one.until, office, since, until, late, lasts)
+                yield _Absence(one.broker, one.until, office, since, until, late, lasts, heard_ms)
 
 
 def _left(
@@ -161,8 +164,8 @@ def _left(
     )
     if absence.lasts and wrote:
         result.asked[GONE] += 1
-        why = f"{partition_state.described(last.state)}, {HEARD_MS / 1000:g} s after broker {absence.broker}"
-        why += f" was gone, with broker {absence.office.broker} as controller"
+        why = f"{partition_state.described(last.state)}, {absence.heard_ms / 1000:g} s after broker"
+        why += f" {absence.broker} was gone, with broker {absence.office.broker} as controller"
         _refuse(GONE, tp, last, why, log, result)
 
 

@@ -14,7 +14,7 @@ from checkers.engine.check import Tally, WholeRun
 from checkers.engine.findings import NOWHERE
 from checkers.logs.rule import Rule, checks_of
 from checkers.logs.zookeeper_log import IsrNotice, StateZnode, ZooKeeperLog, refuse, whole_log
-from checkers.logs.zookeeper_time import ZooKeeperTime
+from checkers.logs.zookeeper_time import LONGEST_SESSION_MS, ZooKeeperTime, held_up_ms
 from core.op import TopicPartition
 from history.events import ClockJumped
 from model.accepting import partition_state
@@ -29,6 +29,9 @@ INTERVAL_MS: Final = 60_000
 SLACK_MS: Final = 15_000
 """A broker may stand still meanwhile, as long as its session lasts."""
 ROUNDED_MS: Final = 100
+AGAIN_MS: Final = 1_000
+"""What waits for a connection with ZooKeeper is sent as soon as there is one: a notice whose answer was lost,
+and changes of in-sync replicas. Between the two notices the session lasted."""
 READ_MS: Final = 30_000
 """A watch fires at once; a controller takes one event after the other."""
 RULES: Final = {
@@ -39,7 +42,7 @@ RULES: Final = {
     ),
     HELD_BACK: Rule(
         f"A notice names no change of the last {BLACK_OUT_MS / 1000:g} s, unless the session's last notice is"
-        f" {INTERVAL_MS / 1000:g} s old.",
+        f" {INTERVAL_MS / 1000:g} s old, or is created again.",
         "ReplicaManager.maybePropagateIsrChanges",
     ),
     READ: Rule(
@@ -64,10 +67,11 @@ def join(run: WholeRun, result: Tally) -> None:
             if _by_leader(one, log):
                 _noticed(tp, one, log, time, result)
     jumped = any(isinstance(event, ClockJumped) for event in run.events)
+    read_ms = READ_MS + held_up_ms(run.history)
     for notice in log.notices:
-        _read(notice, log, time, result)
+        _read(notice, log, time, read_ms, result)
         if not jumped:
-            _held_back(notice, changes, log, result)
+            _held_back(notice, changes, log, time, result)
 
 
 CHECKS: Final = checks_of(RULES, ring=1, join=join)
@@ -103,6 +107,7 @@ def _held_back(
     notice: IsrNotice,
     changes: Mapping[TopicPartition, Sequence[StateZnode]],
     log: ZooKeeperLog,
+    time: ZooKeeperTime,
     result: Tally,
 ) -> None:
     """Of each partition the first change since the session's last notice was known for sure: the notice names
@@ -114,21 +119,33 @@ def _held_back(
     for tp in sorted(notice.tps):
         own = [one for one in changes.get(tp, ()) if one.session == notice.session]
         since = [one for one in own if last.zxid < one.zxid < notice.zxid]
-        doubtful = any(last.ms - BLACK_OUT_MS < one.ms and one.zxid < last.zxid for one in own)
-        if doubtful or not since or not all(_by_leader(one, log) for one in since):
+        if _pending(tp, own, mine) or not since or not all(_by_leader(one, log) for one in since):
             continue
-        result.asked[HELD_BACK] += 1
         passed = notice.ms - since[0].ms
+        again = notice.tps == last.tps and time.passed(last.ms, notice.ms) <= LONGEST_SESSION_MS
+        if again and passed < AGAIN_MS:
+            continue  # it may be the last one, which was created twice
+        result.asked[HELD_BACK] += 1
         if passed < BLACK_OUT_MS - ROUNDED_MS:
             why = f"a notice of a change {passed} ms before, {notice.ms - last.ms} ms after the last notice"
             refuse(HELD_BACK, tp, notice[:2], why, log.writers(notice.session), result)
 
 
-def _read(notice: IsrNotice, log: ZooKeeperLog, time: ZooKeeperTime, result: Tally) -> None:
-    """In time: where one controller is in office for READ_MS before and after; one of 0.11 that comes later
+def _pending(tp: TopicPartition, own: Sequence[StateZnode], notices: Sequence[IsrNotice]) -> bool:
+    """Whether the leader may have known of one of its changes only after its last notice: none named it."""
+    last = notices[-1]
+    before = [one for one in own if one.zxid < last.zxid]
+    return any(
+        one.ms > last.ms - BLACK_OUT_MS or not any(n.zxid > one.zxid and tp in n.tps for n in notices)
+        for one in before
+    )
+
+
+def _read(notice: IsrNotice, log: ZooKeeperLog, time: ZooKeeperTime, read_ms: int, result: Tally) -> None:
+    """In time: where one controller is in office for `read_ms` before and after; one of 0.11 that comes later
     leaves a notice until there is another one."""
     deleted = log.deleted_notices.get(notice.path)
-    late = time.after(notice.ms, READ_MS)
+    late = time.after(notice.ms, read_ms)
     if deleted is not None:
         result.asked[READ] += 1
         if not log.may_control(deleted.session, deleted.zxid):
@@ -140,10 +157,10 @@ def _read(notice: IsrNotice, log: ZooKeeperLog, time: ZooKeeperTime, result: Tal
         return
     for one in log.controllers:
         if one.since < notice.zxid < one.until and one.until_ms > late:
-            if time.passed(one.since_ms, notice.ms) < READ_MS:
+            if time.passed(one.since_ms, notice.ms) < read_ms:
                 continue
             result.asked[READ] += deleted is None
             why = (
-                f"a notice is not deleted within {READ_MS / 1000:g} s, with broker {one.broker} as controller"
+                f"a notice is not deleted within {read_ms / 1000:g} s, with broker {one.broker} as controller"
             )
             refuse(READ, NOWHERE, notice[:2], why, log.writers(one.session), result)

@@ -21,8 +21,15 @@ from checkers.engine.findings import NOWHERE, LogFinding
 from checkers.logs.captured_messages import CLOCK_NS, joined
 from checkers.logs.clocks import seen_apart_ms
 from checkers.logs.rule import Rule, checks_of
-from checkers.logs.zookeeper_log import FOREVER, EphemeralZnode, StateZnode, ZooKeeperLog, zookeeper_log
-from checkers.logs.zookeeper_time import ZooKeeperTime
+from checkers.logs.zookeeper_log import (
+    FOREVER,
+    NOT_WHOLE,
+    EphemeralZnode,
+    StateZnode,
+    ZooKeeperLog,
+    zookeeper_log,
+)
+from checkers.logs.zookeeper_time import ZooKeeperTime, late_ms
 from core.op import TopicPartition
 from history.evidence import Evidence
 from history.evidence_tables import ALL, CLIENT, LEADER_AND_ISR
@@ -66,7 +73,7 @@ def join(run: WholeRun, result: Tally) -> None:
     log = run.evidence.once(zookeeper_log)
     if log is None:
         for rule in (WRITTEN, TOLD):
-            result.leave_open(rule, NOWHERE, "there is no log of ZooKeeper from its beginning on")
+            result.leave_open(rule, NOWHERE, NOT_WHOLE)
         return
     judge.written(log)
     judge.told(log)
@@ -170,6 +177,7 @@ class _Orders:
         self.frames = run.evidence.table("frames")
         self.apart_ms = seen_apart_ms(self.frames)
         self.gaps = run.evidence.table("gaps").to_pylist()
+        self.told_ms = TOLD_MS + late_ms(run.history)
 
     # ---- epochs
 
@@ -255,7 +263,7 @@ class _Orders:
         for order in self.orders:
             for its in order.states if order.api == LEADER_AND_ISR else ():
                 told[its.tp, order.broker].append((order.ms, its.leader_epoch or 0))
-        for one in _elections(log, ZooKeeperTime(log, self.run.events)):
+        for one in _elections(log, ZooKeeperTime(log, self.run.events), self.told_ms):
             state = one.znode.state
             controller = log.broker_of(one.znode.session)
             until = one.until_ms + self.apart_ms
@@ -269,7 +277,7 @@ class _Orders:
                 text = (
                     f"{one.tp}: at zxid {one.znode.zxid:#x} of ZooKeeper node {controller}, the controller,"
                     f" made node {state.leader} the leader, with leader epoch {state.leader_epoch}, and did"
-                    f" not tell it so within {TOLD_MS // 1000} s"
+                    f" not tell it so within {self.told_ms / 1000:g} s"
                 )
                 self._refuse(TOLD, one.tp, (controller,), text, one.znode.ms)
 
@@ -319,7 +327,7 @@ class _Orders:
         again more and more seldom."""
         silences = self._silences.get(frozenset((controller, leader)), [(-FOREVER, FOREVER)])
         first_ms = silences[0][1]
-        begin = max(one.znode.ms - TOLD_MS, min(first_ms, one.znode.ms))
+        begin = max(one.znode.ms - self.told_ms, min(first_ms, one.znode.ms))
         return any(min(after, one.until_ms) - max(before, begin) > SILENT_MS for before, after in silences)
 
     @cached_property
@@ -354,7 +362,7 @@ def _same(znode: StateZnode, its: OrderedState) -> bool:
     return (state.leader, state.leader_epoch) == (its.leader, its.leader_epoch) and set(state.isr) == its.isr
 
 
-def _elections(log: ZooKeeperLog, time: ZooKeeperTime) -> Iterator[ToldElection]:
+def _elections(log: ZooKeeperLog, time: ZooKeeperTime, told_ms: int) -> Iterator[ToldElection]:
     """Elections whose leader was not replaced before it had to learn it."""
     for tp, states in sorted(log.states.items()):
         gone = tp.topic in log.leaving | log.removed or log.topics.get(tp.topic, 0) > 1
@@ -364,8 +372,8 @@ def _elections(log: ZooKeeperLog, time: ZooKeeperTime) -> Iterator[ToldElection]
         epochs = [-1, *(one.state.leader_epoch for one in own)]
         new = [one for one, epoch in zip(own, epochs, strict=False) if one.state.leader_epoch > epoch]
         for one, after in itertools.zip_longest(new, new[1:]):
-            known = time.after(one.ms, TOLD_MS)
-            until = one.ms + TOLD_MS if known is None else known
+            known = time.after(one.ms, told_ms)
+            until = one.ms + told_ms if known is None else known
             if one.state.leader >= 0 and (after is None or after.ms > until):
                 yield ToldElection(tp, one, until, known is not None)
 

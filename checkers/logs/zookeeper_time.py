@@ -3,6 +3,9 @@
 Its log does not say when it was down. Time counts in full where the run says that no fault hit its nodes, and
 where one leader of an ensemble wrote before and after. Elsewhere no more than STILL_MS count between two
 changes: ZooKeeper may have been down for the rest, or its clock was set.
+
+A controller waits for answers of brokers for `controller.socket.timeout.ms`, which a run may set: a broker
+that is paused gives none, and an answer may get lost (`late_ms`, `held_up_ms`).
 """
 
 from bisect import bisect_left, bisect_right
@@ -11,9 +14,15 @@ from itertools import accumulate, pairwise
 from typing import Final
 
 from checkers.logs.zookeeper_log import ZooKeeperLog
+from core.config import recorded_config
+from core.flushing import number
+from core.systems import KafkaSection, is_since
 from history.events import NO_TARGET, ClockJumped, EndsUnseen, Event, FaultFailed, FaultStarted, NodeEnded
+from history.reader import History
 
 STILL_MS: Final = 5_000
+LONGEST_SESSION_MS: Final = 10_000
+"""A broker whose session lasts was heard of within that time (`harness.kafka.zookeeper.refused_session`)."""
 EPOCH_BITS: Final = 32
 """A zxid has the leader's epoch above these, 0 = ZooKeeper is one node that elects none."""
 
@@ -55,6 +64,34 @@ class ZooKeeperTime:
 
 
 FULL: Final = 1 << 62
+
+
+# ---- for how long a controller may wait
+
+ANSWERED: Final = "controller.socket.timeout.ms"
+ANSWERED_MS: Final = 1_000
+"""As the harness sets it (`docker/kafka/broker.properties`): rules take it into account as it is."""
+HELD_UP_NO_MORE: Final = "2.1.1"
+"""From here on a controller that removes a broker gives up what it has asked it for (KAFKA-7576)."""
+
+
+def late_ms(history: History | None) -> int:
+    """How much longer than in usual runs a controller waits for an answer that it does not get."""
+    if history is None:
+        return 0
+    settings = recorded_config(history.run.config).broker_settings
+    return max(0, number(settings, ANSWERED, ANSWERED_MS) - ANSWERED_MS)
+
+
+def held_up_ms(history: History | None) -> int:
+    """How much longer than in usual runs a controller does nothing at all: it removes brokers that are gone
+    one after the other, and waited for each."""
+    if history is None:
+        return 0
+    config = recorded_config(history.run.config)
+    if not config.has(KafkaSection) or is_since(config.section(KafkaSection).version, HELD_UP_NO_MORE):
+        return 0
+    return (config.brokers - 1) * late_ms(history)
 
 
 def _may_have_been_down(nodes: Collection[int], events: Sequence[Event]) -> bool:

@@ -1,7 +1,8 @@
 """Controllers by the log of ZooKeeper: each rule fires at what no controller of Kafka does."""
 
-from types import ModuleType
-from typing import Any
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any, Final, cast
 
 import pytest
 
@@ -12,8 +13,11 @@ from checkers.logs import accept_controllers
 from checkers.logs.zookeeper_log import zookeeper_log
 from checkers.logs.zookeeper_time import STILL_MS, ZooKeeperTime
 from core.cluster import NodeEnd
+from core.config import run_config
 from history.events import ClockJumped, EndsUnseen, Event, FaultFailed, FaultStarted, NodeEnded
 from history.evidence import Evidence
+from history.reader import History
+from history.run_folder import Run
 from tests.checkers.logs.made import tables
 from tests.checkers.logs.test_accept_znodes import FIRST, SECOND, THIRD, Rows, change, log, refused
 
@@ -30,19 +34,52 @@ UNTOUCHED = (fault(1),)
 
 
 def judged(
-    rows: Rows, events: tuple[Event, ...] = UNTOUCHED, module: ModuleType = accept_controllers
+    rows: Rows,
+    events: tuple[Event, ...] = UNTOUCHED,
+    module: ModuleType = accept_controllers,
+    history: History | None = None,
 ) -> Tally:
     """What the rules of a module say of a run with these events."""
     tally = Tally(ground=LogGround(kinds_of(module.CHECKS), unclean=False))
-    evidence = Evidence(tables({"znodes": rows}))
-    run = WholeRun(tables={}, known=None, events=events, ask=None, evidence=evidence)  # type: ignore[arg-type]
+    run = WholeRun(
+        tables={},
+        known=None,  # type: ignore[arg-type]
+        events=events,
+        ask=None,  # type: ignore[arg-type]
+        evidence=Evidence(tables({"znodes": rows})),
+        history=history,
+    )
     module.join(run, tally)
     return tally
 
 
-def found(rows: Rows, events: tuple[Event, ...] = UNTOUCHED) -> dict[str, int]:
+def of_settings(folder: Path, settings: dict[str, Any]) -> History:
+    """A run of which nothing but its settings counts."""
+    run = Run(folder)
+    run.config.write_text(run_config({"seed": 1, **settings}).model_dump_json())
+    return cast("History", SimpleNamespace(run=run))
+
+
+def waits(kafka: str, seconds: int, **more: Any) -> dict[str, Any]:
+    """A run of some version whose controllers wait longer for answers than others."""
+    return {"kafka": kafka, "broker_settings": {"controller.socket.timeout.ms": f"{seconds}000"}, **more}
+
+
+HELD_UP: Final = [
+    ({"kafka": "0.11.0.3"}, 0),
+    (waits("0.11.0.3", 11), 20),
+    (waits("0.11.0.3", 11, brokers=5), 40),
+    (waits("1.1.1", 31), 60),
+    (waits("2.4.1", 31), 0),
+]
+"""Settings of runs, and for how many seconds longer than in others their controllers may do nothing."""
+
+
+def found(
+    rows: Rows, events: tuple[Event, ...] = UNTOUCHED, history: History | None = None
+) -> dict[str, int]:
     """What is refused."""
-    return dict(+judged(rows, events).refused)
+    return dict(+judged(rows, events, history=history).refused)
 
 
 def until(zxid: int) -> Rows:
@@ -96,6 +133,17 @@ def test_a_controller_that_comes_in_time() -> None:
     taken = change(10, SECOND, "create", "/controller", {"brokerid": 2}, owner=SECOND)
     assert found([*LEFT, taken | {"ms": 23_900}, later(11, 60_000)]) == {}
     assert found([*LEFT, taken | {"ms": 24_100}, later(11, 60_000)]) == {"controller-succeeds": 1}
+
+
+@pytest.mark.parametrize(("settings", "more_s"), HELD_UP)
+def test_who_was_the_controller_before_may_wait_for_answers(
+    tmp_path: Path, settings: dict[str, Any], more_s: int
+) -> None:
+    history = of_settings(tmp_path, settings)
+    taken = change(10, SECOND, "create", "/controller", {"brokerid": 2}, owner=SECOND)
+    for early_ms, wrong in ((100, {}), (-100, {"controller-succeeds": 1})):
+        rows = [*LEFT, taken | {"ms": 24_000 + 1000 * more_s - early_ms}, later(11, 200_000)]
+        assert found(rows, history=history) == wrong
 
 
 def test_brokers_whose_sessions_end_need_not_follow() -> None:

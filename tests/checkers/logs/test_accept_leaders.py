@@ -1,12 +1,14 @@
 """Leaders by the log of ZooKeeper: each rule fires at one that no controller of Kafka chooses or leaves."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from checkers.engine.check import Tally
 from checkers.logs import accept_leaders
-from tests.checkers.logs.test_accept_controllers import UNTOUCHED, later
+from history.reader import History
+from tests.checkers.logs.test_accept_controllers import HELD_UP, UNTOUCHED, later, of_settings
 from tests.checkers.logs.test_accept_controllers import judged as by_controllers
 from tests.checkers.logs.test_accept_znodes import (
     FIRST,
@@ -25,14 +27,14 @@ from tests.checkers.logs.test_accept_znodes import (
 FIRST_LEADS = "first-live-in-sync-leads"
 
 
-def judged(rows: Rows, events: Any = UNTOUCHED) -> Tally:
+def judged(rows: Rows, events: Any = UNTOUCHED, history: History | None = None) -> Tally:
     """What the rules about leaders say."""
-    return by_controllers(rows, events, accept_leaders)
+    return by_controllers(rows, events, accept_leaders, history)
 
 
-def found(rows: Rows, events: Any = UNTOUCHED) -> dict[str, int]:
+def found(rows: Rows, events: Any = UNTOUCHED, history: History | None = None) -> dict[str, int]:
     """What is refused."""
-    return dict(+judged(rows, events).refused)
+    return dict(+judged(rows, events, history).refused)
 
 
 def test_what_kafka_writes_is_accepted_and_each_rule_is_asked() -> None:
@@ -140,6 +142,18 @@ def test_who_is_gone_leads_nothing_in_the_end() -> None:
     late = state(21, SECOND, 2, 1, [2, 3], by=2) | {"ms": 45_000}
     assert found([*LEFT, WROTE, late]) == {"gone-leads-nothing": 1}
     assert found([*LEFT, WROTE, late | {"ms": 40_000}]) == {}
+
+
+@pytest.mark.parametrize(("settings", "more_s"), HELD_UP)
+def test_a_controller_that_waits_for_answers_elects_later(
+    tmp_path: Path, settings: dict[str, Any], more_s: int
+) -> None:
+    """It removes a broker that is paused, and is gone, before it elects."""
+    history = of_settings(tmp_path, settings)
+    late = state(21, SECOND, 2, 1, [2, 3], by=2)
+    for late_ms, refused in ((0, {}), (100, {"gone-leads-nothing": 1})):
+        rows = [*LEFT, WROTE, late | {"ms": 40_000 + 1000 * more_s + late_ms}, later(22, 200_000)]
+        assert found(rows, history=history) == refused
 
 
 def test_a_leader_that_is_none_is_enough() -> None:

@@ -1,5 +1,7 @@
 """Notices of changed in-sync replicas by the log of ZooKeeper: each rule fires at what Kafka never does."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -7,21 +9,22 @@ import pytest
 from checkers.engine.check import Tally
 from checkers.logs import accept_notices
 from history.events import ClockJumped
-from tests.checkers.logs.test_accept_controllers import UNTOUCHED, later
+from history.reader import History
+from tests.checkers.logs.test_accept_controllers import HELD_UP, UNTOUCHED, later, of_settings
 from tests.checkers.logs.test_accept_controllers import judged as by_controllers
 from tests.checkers.logs.test_accept_znodes import FIRST, SECOND, THIRD, Rows, change, log, state, without
 
 NOTICE = {"version": 1, "partitions": [{"topic": "t", "partition": 0}]}
 
 
-def judged(rows: Rows, events: Any = UNTOUCHED) -> Tally:
+def judged(rows: Rows, events: Any = UNTOUCHED, history: History | None = None) -> Tally:
     """What the rules about notices say."""
-    return by_controllers(rows, events, accept_notices)
+    return by_controllers(rows, events, accept_notices, history)
 
 
-def found(rows: Rows, events: Any = UNTOUCHED) -> dict[str, int]:
+def found(rows: Rows, events: Any = UNTOUCHED, history: History | None = None) -> dict[str, int]:
     """What is refused."""
-    return dict(+judged(rows, events).refused)
+    return dict(+judged(rows, events, history).refused)
 
 
 def notice(zxid: int, ms: int, session: int = THIRD) -> dict[str, Any]:
@@ -87,6 +90,26 @@ def test_a_change_that_the_leader_may_not_know_yet_is_left_aside() -> None:
     assert found(rows) == {}, "the first one may be why it is named"
 
 
+def test_a_notice_whose_answer_was_lost_is_sent_again() -> None:
+    """Kafka creates it once more when it has a connection again, as it changes the in-sync replicas then."""
+    again = state(16, THIRD, 3, 2, [3, 1], by=2) | {"ms": 25_900}
+    rows = [*begun(), notice(15, 20_000), again]
+    assert found([*rows, notice(17, 26_000)]) == {}
+    assert found([*rows, notice(17, 27_000)]) == {"in-sync-notice-held-back": 1}, "not as it has one"
+    other = {"version": 1, "partitions": [*NOTICE["partitions"], {"topic": "u", "partition": 0}]}
+    assert found([*rows, notice(17, 26_000) | {"data": json.dumps(other)}]) == {"in-sync-notice-held-back": 1}
+    late = [*begun(), notice(15, 20_000), again | {"ms": 35_900}, notice(17, 36_000)]
+    assert found(late) == {"in-sync-notice-held-back": 1}, "its session would have ended"
+
+
+def test_a_change_that_no_notice_named_yet_may_be_why_a_partition_is_named() -> None:
+    """The process stood still before it knew of its write, and another thread gave a notice."""
+    other = notice(15, 20_000) | {"data": json.dumps({"partitions": [{"topic": "u", "partition": 0}]})}
+    again = state(16, THIRD, 3, 2, [3, 1], by=2) | {"ms": 24_900}
+    assert found([*begun(), other, again, notice(17, 25_200)]) == {}
+    assert found([*begun(), notice(15, 20_000), again, notice(17, 27_200)]) == {"in-sync-notice-held-back": 1}
+
+
 def test_who_is_controller_too_is_not_asked() -> None:
     """One session writes for both."""
     taken = [
@@ -116,6 +139,19 @@ def test_the_controller_reads_a_notice_in_time() -> None:
     assert found([*rows, read(16, 91_000, of=15)]) == {"in-sync-notice-read": 1}
     assert found([*rows, read(16, 89_000, of=15), later(17, 120_000)]) == {}
     assert found([*rows, later(16, 91_000)], ()) == {}, "ZooKeeper may have been down"
+
+
+@pytest.mark.parametrize(("settings", "more_s"), HELD_UP)
+def test_a_controller_that_waits_for_answers_reads_it_later(
+    tmp_path: Path, settings: dict[str, Any], more_s: int
+) -> None:
+    """It removes a broker that is paused, and is gone."""
+    history = of_settings(tmp_path, settings)
+    rows = [row if row["zxid"] <= 10 else row | {"ms": row["ms"] + 200_000} for row in begun()]
+    for late_ms, refused in ((-100, {}), (100, {"in-sync-notice-read": 1})):
+        deleted = read(16, 250_000 + 1000 * more_s + late_ms, of=15)
+        some = [*rows, notice(15, 220_000), deleted, later(17, 400_000)]
+        assert found(some, history=history) == refused
 
 
 def test_no_other_session_deletes_it() -> None:

@@ -2,6 +2,7 @@
 answers, and is silent on what it does."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,8 +11,11 @@ from checkers.engine.check import Tally
 from checkers.logs.orders import CHECKS, FENCED, TOLD, WRITTEN
 from history.evidence import Evidence
 from history.evidence_tables import ALL, FETCH, LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA
+from history.reader import History
 from tests.checkers.logs.made import asked_nothing, of_all, tables
+from tests.checkers.logs.test_accept_controllers import waits
 from tests.checkers.logs.test_accept_znodes import FIRST, SECOND, THIRD, TOPIC, Rows, change, put, state
+from tests.checkers.logs.test_lineage import sent
 
 MS, SECOND_MS = 1_000_000, 1000
 STALE = 11
@@ -112,12 +116,12 @@ def znodes() -> Rows:
     ]
 
 
-def judged(made: Seen, rows: Rows | None = None) -> Tally:
-    return of_all(CHECKS, made.evidence(znodes() if rows is None else rows))
+def judged(made: Seen, rows: Rows | None = None, history: History | None = None) -> Tally:
+    return of_all(CHECKS, made.evidence(znodes() if rows is None else rows), history)
 
 
-def refused(made: Seen, rows: Rows | None = None) -> dict[str, int]:
-    found = judged(made, rows)
+def refused(made: Seen, rows: Rows | None = None, history: History | None = None) -> dict[str, int]:
+    found = judged(made, rows, history)
     assert not found.doubts
     return dict(+found.refused)
 
@@ -270,6 +274,16 @@ def test_a_leader_that_is_not_told() -> None:
     assert refused(made) == {TOLD: 1}
     made.order(42.9, (2, 3), 2, (3, 2, [3]))
     assert refused(made) == {}
+
+
+@pytest.mark.parametrize(("seconds", "until"), [(1, 43), (31, 73)])
+def test_a_controller_that_lost_an_answer_tells_it_later(tmp_path: Path, seconds: int, until: int) -> None:
+    """It waits for that until its request times out, as the run has set it."""
+    history = sent(tmp_path, settings=waits("2.8.2", seconds))
+    for at, found in ((until - 0.1, {}), (until + 0.1, {TOLD: 1})):
+        made = without(13.1)
+        made.order(at, (2, 3), 2, (3, 2, [3]))
+        assert refused(made, history=history) == found
 
 
 def test_a_leader_that_learned_it_counts_also_where_the_log_ends_soon() -> None:
