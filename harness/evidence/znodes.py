@@ -80,8 +80,8 @@ def _follows(before: int, after: int) -> bool:
 
 
 def _written_on(last: int, zxids: Sequence[int]) -> bool:
-    """Whether the next change after a cut is known: ZooKeeper was killed as it wrote one, had answered no one,
-    and gave its number to another. last: zxid before the cut."""
+    """Whether the next change after a cut is known: ZooKeeper was killed as it wrote one, before it
+    answered, and gave its number to another. last: zxid before the cut."""
     after = next((one for one in zxids if one > last), None)
     return after is not None and _follows(last, after)
 
