@@ -96,7 +96,7 @@ def test_a_notice_whose_answer_was_lost_is_sent_again() -> None:
     rows = [*begun(), notice(15, 20_000), again]
     assert found([*rows, notice(17, 26_000)]) == {}
     assert found([*rows, notice(17, 27_000)]) == {"in-sync-notice-held-back": 1}, "not as it has one"
-    other = {"version": 1, "partitions": [*NOTICE["partitions"], {"topic": "u", "partition": 0}]}
+    other = {"partitions": [{"topic": topic, "partition": 0} for topic in ("t", "u")]}
     assert found([*rows, notice(17, 26_000) | {"data": json.dumps(other)}]) == {"in-sync-notice-held-back": 1}
     late = [*begun(), notice(15, 20_000), again | {"ms": 35_900}, notice(17, 36_000)]
     assert found(late) == {"in-sync-notice-held-back": 1}, "its session would have ended"
