@@ -3,6 +3,9 @@
 A broker notes each second up to where it has flushed each log (its recovery point), and how far each log is
 committed (its high watermark). A loss of power that the harness makes keeps what the settings have flushed,
 and so cannot show that nothing was.
+
+A broker that is paused notes nothing, and stays in sync until its session ends. A controller writes something
+each half second; while none does, no session ends.
 """
 
 from collections.abc import Iterator
@@ -15,7 +18,7 @@ from checkers.engine.check import Tally, WholeRun
 from checkers.log_settings import MOST_COUNTED
 from checkers.logs.classes import UNFLUSHED
 from checkers.logs.clocks import nodes_apart_ms
-from checkers.logs.elections import Elections, elections
+from checkers.logs.elections import Elections, elections, newest_log
 from checkers.logs.lineage import acknowledged_sends
 from checkers.logs.replicas import Array, ReplicaLog, finding, replicas
 from checkers.logs.rule import Rule, checks_of
@@ -23,6 +26,7 @@ from core.config import RunConfig, recorded_config
 from core.flushing import FIRST_LOOK_MS, Flushing, flushing, number
 from core.op import TopicPartition
 from core.systems import KafkaSection, is_since
+from history.evidence import Evidence
 
 AS_SET: Final = "flushed-as-set"
 RULES: Final = {
@@ -35,9 +39,14 @@ RULES: Final = {
         UNFLUSHED,
     )
 }
-NOTED_MS: Final = 11_000
-"""A broker notes its recovery points each second, as the harness sets it; 10 s more, for one that is paused
-or slow and still in sync."""
+NOTES_MS: Final = 1_000
+"""A broker notes its recovery points this often, as the harness sets it."""
+SLOW_MS: Final = 10_000
+"""More, for one that is slow, or paused and still in sync."""
+SESSION, SESSION_MS = "broker.session.timeout.ms", 3_000
+"""As the harness sets it (`docker/kafka/broker.properties`)."""
+STILL_MS: Final = 2_000
+"""Of a time in which no controller writes anything, this counts at most."""
 DELAY_SET: Final = "3.9"
 """From here on `log.initial.task.delay.ms` is known to be heeded; else a broker first notes anything 30 s
 after its start."""
@@ -54,7 +63,13 @@ def join(run: WholeRun, result: Tally) -> None:
     of = flushing(config, "")
     if not [*_duties(of)]:
         return
-    apart = nodes_apart_ms(run.history)
+    judge = _Judge(
+        time=run.evidence.once(_Time),
+        noted_ms=_noted_ms(config) + nodes_apart_ms(run.history),
+        apart_ms=nodes_apart_ms(run.history),
+        delay_ms=_delay_ms(config),
+        result=result,
+    )
     for tp, sent in acknowledged_sends(run.history).items():
         lineage = elections(run.evidence, tp)
         if lineage.unknown or lineage.topics > 1:
@@ -62,7 +77,8 @@ def join(run: WholeRun, result: Tally) -> None:
         for log in replicas(run.evidence, tp):
             stay = _stay(lineage, log) if log.died else None
             if stay is not None:
-                _Judge(tp, log, stay, sent, apart, _delay_ms(config), result).judge(of)
+                for duty in _duties(of):
+                    judge.flushed(tp, log, stay, sent, duty)
 
 
 CHECKS: Final = checks_of(RULES, ring=3, join=join)
@@ -90,6 +106,33 @@ def _delay_ms(config: RunConfig) -> int:
     return number(config.broker_settings, "log.initial.task.delay.ms", 0) if kept else FIRST_LOOK_MS
 
 
+def _noted_ms(config: RunConfig) -> int:
+    """How long it may take until a broker has noted something: a controller that has just been elected gives
+    it a whole session again."""
+    session_ms = number(config.broker_settings, SESSION, SESSION_MS)
+    return NOTES_MS + max(SLOW_MS, 2 * session_ms + 2 * STILL_MS)
+
+
+class _Time:
+    """How much of the time between two moments counts, by the newest metadata log."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        log = evidence.once(newest_log)
+        times = [] if log is None else log["timestamp"].to_pylist()
+        self._ms = np.maximum.accumulate(np.array(times or [0], np.int64))
+        counted = np.minimum(np.diff(self._ms), STILL_MS)
+        self._counted = np.concatenate([[0], np.cumsum(counted)])
+
+    def passed(self, since_ms: Array, until_ms: int) -> Array:
+        """Of each moment until one."""
+        return self._at(np.array([until_ms])) - self._at(since_ms)
+
+    def _at(self, moments: Array) -> Array:
+        row = np.maximum(np.searchsorted(self._ms, moments, "right") - 1, 0)
+        found: Array = self._counted[row] + np.clip(moments - self._ms[row], 0, STILL_MS)
+        return found
+
+
 class Stay(NamedTuple):
     """A replica was in sync, beside another one, until its node died: since when, and until when it had heard
     of the metadata log."""
@@ -113,43 +156,39 @@ def _stay(lineage: Elections, log: ReplicaLog) -> Stay | None:
     return None if since_ms < 0 or until_ms < 0 or unclean else Stay(since_ms, until_ms)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Judge:
-    tp: TopicPartition
-    log: ReplicaLog
-    stay: Stay
-    sent: dict[str, Array]
+    """noted_ms: how long after a record had to be flushed a broker has noted it, for all that is known."""
+
+    time: _Time
+    noted_ms: float
     apart_ms: float
     delay_ms: int
     result: Tally
 
-    def judge(self, of: Flushing) -> None:
-        """Each way in which the log is flushed."""
-        for duty in _duties(of):
-            self._flushed(duty)
-
-    def _flushed(self, duty: Duty) -> None:
+    def flushed(
+        self, tp: TopicPartition, log: ReplicaLog, stay: Stay, sent: dict[str, Array], duty: Duty
+    ) -> None:
         """Only what was sent in this stay counts: what a log had before its node started is flushed with the
         next append. The high watermark shows that the node noted something after it had the record."""
-        log, stay = self.log, self.stay
-        due = np.maximum(self.sent["ack_ms"] + duty.after_ms, stay.since_ms + self.delay_ms)
-        known = (self.sent["offset"] < log.high_watermark) & (self.sent["offset"] >= duty.left)
-        known &= self.sent["invoke_ms"] >= stay.since_ms + self.apart_ms
-        known &= due + NOTED_MS + self.apart_ms <= stay.until_ms
+        due = np.maximum(sent["ack_ms"] + duty.after_ms, stay.since_ms + self.delay_ms)
+        known = (sent["offset"] < log.high_watermark) & (sent["offset"] >= duty.left)
+        known &= sent["invoke_ms"] >= stay.since_ms + self.apart_ms
+        known &= self.time.passed(due, stay.until_ms) >= self.noted_ms
         if not known.any():
             return
         if "recovery-point" not in log.marks:
-            self.result.leave_open(AS_SET, self.tp, f"{log.where()} has no checkpoint of its recovery point")
+            self.result.leave_open(AS_SET, tp, f"{log.where()} has no checkpoint of its recovery point")
             return
         self.result.asked[AS_SET] += int(known.sum())
         point = log.marks["recovery-point"]
-        last = int(np.argmax(np.where(known, self.sent["offset"], -1)))
-        offset = int(self.sent["offset"][last])
+        last = int(np.argmax(np.where(known, sent["offset"], -1)))
+        offset = int(sent["offset"][last])
         if point < offset + 1 - duty.left:
-            before = (stay.until_ms - self.sent["ack_ms"][last]) / 1000
+            before = (stay.until_ms - sent["ack_ms"][last]) / 1000
             text = (
                 f"{log.where()}: its recovery point is {point}, with {duty.text}; process"
-                f" {self.sent['process'][last]} sent a record that was acknowledged at offset {offset},"
+                f" {sent['process'][last]} sent a record that was acknowledged at offset {offset},"
                 f" {before:.1f} s or more before the node died, and the node was in sync from then on"
             )
-            self.result.refuse(finding(AS_SET, self.tp, offset, [log], text))
+            self.result.refuse(finding(AS_SET, tp, offset, [log], text))

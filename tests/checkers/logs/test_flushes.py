@@ -40,7 +40,10 @@ def died(
             "partition_leader_epoch": 0,
         },
         *({"name": "PartitionChangeRecord", **change} for change in changes),
-        {"name": "NoOpRecord", "topic_id": None, "partition": -1, "timestamp": BEGAN_MS + DIED_S * 1000},
+        *(
+            {"name": "NoOpRecord", "topic_id": None, "partition": -1, "timestamp": BEGAN_MS + second * 1000}
+            for second in range(DIED_S + 1)
+        ),
     ]
     place = {"snapshot": -1, "topic_id": "id", "partition": TP.partition, "timestamp": BEGAN_MS}
     noted = [
@@ -114,6 +117,29 @@ BACK = {"isr": [1, 2], "timestamp": BEGAN_MS + 12_000}
 def test_where_it_may_not_have_had_it_or_noted_nothing_it_is_not_asked(tmp_path: Path, made: Made) -> None:
     found = judged(tmp_path, made, EACH, *range(20))
     assert (found.in_logs, found.doubts, found.asked[RULE]) == ([], [], 0)
+
+
+@pytest.mark.parametrize(("session_ms", "asked"), [(3000, True), (4000, True), (12_000, False)])
+def test_a_broker_may_be_paused_for_its_session_and_stay_in_sync(
+    tmp_path: Path, session_ms: int, asked: bool
+) -> None:
+    """It was killed as it ran again, before it noted anything."""
+    settings = {"broker_settings": {**EACH["broker_settings"], "broker.session.timeout.ms": f"{session_ms}"}}
+    found = judged(tmp_path, died(0), settings, *range(20))
+    assert (bool(found.asked[RULE]), bool(found.in_logs)) == (asked, asked)
+
+
+@pytest.mark.parametrize(("until_s", "refused"), [(8, True), (10, True), (11, False), (18, False)])
+def test_while_no_controller_writes_a_broker_that_is_paused_stays_in_sync(
+    tmp_path: Path, until_s: int, refused: bool
+) -> None:
+    """The metadata log says nothing from 7 s on until then; the broker noted what it had at 7 s."""
+    made = died(7)
+    made["metadata"] = [
+        row for row in made["metadata"] if not BEGAN_MS + 7000 < row["timestamp"] < BEGAN_MS + until_s * 1000
+    ]
+    found = judged(tmp_path, made, EACH, *range(9))
+    assert bool(found.in_logs) is refused
 
 
 def test_a_broker_that_heard_of_nothing_for_long_may_have_been_paused(tmp_path: Path) -> None:
