@@ -11,6 +11,7 @@ checks      The checks, one module each, and their registry.
 early       Findings that are final before a run has ended.
 engine      What carries the checks: the input of kernels, findings, and where they run.
 faults      What the faults of a run did to it.
+internal_topics  With what brokers create Kafka's own topics.
 known_bugs  Known bugs of Kafka and its clients, recognised by evidence in the history of a run:
             one module a bug.
 logs        Checks of evidence: what brokers left behind, and no client is asked.

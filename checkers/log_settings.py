@@ -28,8 +28,6 @@ EFFECTIVE_MINIMUM: Final = "3.7"
 """The first version where a partition with fewer replicas than min.insync.replicas acknowledges all the same
 (KAFKA-15583)."""
 NO_LIMIT: Final = 1 << 16
-ENOUGH_UP: Final = "0.11"
-"""The first version that creates the topic of the offsets only where as many brokers as replicas are up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,20 +81,6 @@ def log_settings(config: RunConfig, topic: str, events: Sequence[Event] = ()) ->
         unclean=heeded and is_true(own[UNCLEAN]),
         tombstones_ns=tombstones_kept_ns(config, events),
     )
-
-
-def copies_set(config: RunConfig, topic: str) -> int:
-    """With how many replicas brokers create a topic of `COPIES`; 0 = it is not known, for the harness did not
-    start them, there are fewer than that, or they take as many as are up (before KIP-115)."""
-    kafka = config.has(KafkaSection)
-    if kafka and not is_since(config.section(KafkaSection).version, ENOUGH_UP):
-        return 0
-    if not kafka and not config.has(ModelSection) and not config.has(SimulatedSection):
-        return 0
-    own = kafka and topic == SHARE_STATE_TOPIC  # the harness gives no number: it is Kafka's
-    otherwise = 3 if own else min(3, config.brokers)
-    wanted = _number(config.broker_settings.get(COPIES[topic], ""), otherwise)
-    return wanted if wanted <= config.brokers else 0
 
 
 def _minimum_is_limited(config: RunConfig) -> bool:

@@ -1,5 +1,5 @@
 """Where the replicas of new partitions were placed, against the placers of the model: KRaft's, and the one of
-the time of ZooKeeper; and how many replicas Kafka's own topics got.
+the time of ZooKeeper; and with what Kafka's own topics were created.
 
 Only topics of the run and internal ones are looked at: others may have been created with replicas that
 a client chose.
@@ -13,14 +13,15 @@ from typing import Final, NamedTuple
 
 from checkers.engine.check import Tally, WholeRun
 from checkers.engine.findings import NOWHERE, LogFinding
-from checkers.log_settings import COPIES, copies_set
+from checkers.internal_topics import MINIMUM, PARTITIONS, copies_set, minimum_set, partitions_set
+from checkers.log_settings import COPIES, MIN_ISR
 from checkers.logs.elections import METADATA, newest_log
 from checkers.logs.metadata_rows import Row, record, rows
 from checkers.logs.rule import Rule, checks_of
 from checkers.logs.zookeeper_log import EphemeralZnode, TopicZnode, ZooKeeperLog, zookeeper_log
 from checkers.logs.zookeeper_time import held_up_ms
 from core.config import RunConfig, recorded_config
-from model.accepting.metadata_records import LogImage
+from model.accepting.metadata_records import Config, LogImage
 from model.metadata.replica_placer import assign
 from model.metadata.striped_replica_placer import UsableBroker, place
 
@@ -30,6 +31,7 @@ IN_TURN: Final = "placed-in-turn"
 AS_SET: Final = "internal-replicas-as-set"
 HEARD_MS: Final = 30_000
 """A broker that creates a topic may have heard that late which brokers live."""
+UNKNOWN: Final = -1
 MOST_ORDERED: Final = 5
 """Brokers whose orders are all tried: which one Kafka takes them in is not on record."""
 RULES: Final = {
@@ -49,22 +51,25 @@ RULES: Final = {
         "KIP-36; AdminUtils.assignReplicasToBrokers",
     ),
     AS_SET: Rule(
-        "Kafka creates a topic of its own with as many replicas as the brokers' setting asks for, or not at"
-        " all.",
-        "KIP-115; transaction.state.log.replication.factor, offsets.topic.replication.factor,"
-        " share.coordinator.state.topic.replication.factor",
+        "Kafka creates a topic of its own with as many replicas and partitions as the brokers' settings ask"
+        " for, or not at all; `__transaction_state` also with the min.insync.replicas that they say.",
+        "KIP-98, KIP-115; transaction.state.log.replication.factor, transaction.state.log.num.partitions,"
+        " transaction.state.log.min.isr, offsets.topic.replication.factor, offsets.topic.num.partitions,"
+        " share.coordinator.state.topic.replication.factor, share.coordinator.state.topic.num.partitions",
     ),
 }
 
 
 class _Creation(NamedTuple):
     """Partitions that one request created, by their numbers, with their replicas. offset: of the first one.
-    usable: the brokers that could get replicas."""
+    usable: the brokers that could get replicas. minimum: the min.insync.replicas that the topic got, 0 = none
+    (UNKNOWN)."""
 
     topic: str
     offset: int
     usable: Sequence[UsableBroker]
     placed: Sequence[tuple[int, tuple[int, ...]]]
+    minimum: int
 
 
 def join(run: WholeRun, result: Tally) -> None:
@@ -95,37 +100,65 @@ def _creations(log: Sequence[Row], topics: frozenset[str]) -> Iterator[_Creation
     """What was created of these topics, in the order of the log."""
     names: dict[str, str] = {}
     racks: dict[int, str] = {}
+    minimums: dict[str, int] = {}
     image = LogImage()
     for (name, topic_id), group in itertools.groupby(log, key=lambda row: (row.name, row.topic_id)):
         made = list(group)
         topic = names.get(topic_id or "", "")
         if name == "PartitionRecord" and topic in topics:
             placed = sorted((row.partition or 0, tuple(row.replicas or ())) for row in made)
-            yield _Creation(topic, made[0].offset, _usable(image, racks), placed)
+            yield _Creation(topic, made[0].offset, _usable(image, racks), placed, minimums.get(topic, 0))
         for row in made:
-            image.apply(record(row, names))
+            image.apply(one := record(row, names))
+            if isinstance(one, Config) and one.name == MIN_ISR:
+                minimums[one.topic] = _minimum(one.value)
             if name == "RegisterBrokerRecord" and row.broker is not None:
                 racks[row.broker] = json.loads(row.body or "{}").get("rack") or ""
 
 
+def _minimum(value: str | None) -> int:
+    return int(value) if value and value.isdecimal() else 0
+
+
 def _by_znodes(log: ZooKeeperLog | None) -> list[_Creation]:
     """What was created, by the log of ZooKeeper."""
-    created = log.creations if log is not None else ()
-    return [_Creation(one.topic, one.zxid, (), sorted(one.replicas.items())) for one in created]
+    if log is None:
+        return []
+    return [
+        _Creation(one.topic, one.zxid, (), sorted(one.replicas.items()), _first_minimum(one, log))
+        for one in log.creations
+    ]
+
+
+def _first_minimum(one: TopicZnode, log: ZooKeeperLog) -> int:
+    """Kafka writes a topic's settings before the topic. They are known of the newest of a name, and not where
+    its znode has none, for it may not have been read."""
+    before = [said for zxid, said in log.settings.get(one.topic, ()) if zxid < one.zxid]
+    if log.topics.get(one.topic) != 1 or (before and not before[-1]):
+        return UNKNOWN
+    return _minimum(before[-1].get(MIN_ISR)) if before else 0
 
 
 def _as_set(config: RunConfig, created: Iterable[_Creation], result: Tally, *, znodes: bool = False) -> None:
     """znodes: the offsets are zxids. An administrator may change later what a topic has: the first partitions
-    of a name count alone."""
+    of a name count alone, and what it was set to then."""
     first = {one.topic: one for one in reversed([*created]) if one.topic in COPIES}
     for topic, one in first.items():
-        wanted = copies_set(config, topic)
-        if not wanted:
-            continue
-        result.asked[AS_SET] += len(one.placed)
-        for number, replicas in one.placed:
-            if len(replicas) != wanted:
-                _refuse(AS_SET, one, number, f"{COPIES[topic]} is {wanted}", result, znodes=znodes)
+        if copies := copies_set(config, topic):
+            result.asked[AS_SET] += len(one.placed)
+            for number, replicas in one.placed:
+                if len(replicas) != copies:
+                    _refuse(AS_SET, one, number, f"{COPIES[topic]} is {copies}", result, znodes=znodes)
+        for name, wanted, got, of in (
+            (PARTITIONS[topic], partitions_set(config, topic), len(one.placed) or UNKNOWN, "partitions"),
+            (MINIMUM, minimum_set(config, topic), one.minimum, f"as {MIN_ISR}"),
+        ):
+            if not wanted or got == UNKNOWN:
+                continue
+            result.asked[AS_SET] += 1
+            if got != wanted:
+                text = f"{topic} is created with {got or 'none'} {of}; {name} is {wanted}"
+                _refuse_creation(AS_SET, one, text, result, znodes=znodes)
 
 
 def _usable(image: LogImage, racks: Mapping[int, str]) -> list[UsableBroker]:
@@ -227,7 +260,12 @@ def _told(replicas: Sequence[int]) -> str:
 
 
 def _refuse(rule: str, one: _Creation, number: int, why: str, result: Tally, *, znodes: bool = False) -> None:
+    text = f"{one.topic}-{number} is created on {_told(dict(one.placed)[number])}; {why}"
+    _refuse_creation(rule, one, text, result, znodes=znodes)
+
+
+def _refuse_creation(rule: str, one: _Creation, text: str, result: Tally, *, znodes: bool) -> None:
     place = f"zxid {one.offset:#x} of ZooKeeper" if znodes else f"offset {one.offset} of {METADATA}"
-    text = f"at {place}: {one.topic}-{number} is created on {_told(dict(one.placed)[number])}; {why}"
     log, offset, take = (NOWHERE, -1, -1) if znodes else (METADATA, one.offset, 0)
+    text = f"at {place}: {text}"
     result.refuse(LogFinding(check=rule, log=log, offset=offset, take=take, nodes=(), text=text))

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from checkers import internal_topics
 from checkers.engine.check import Tally, WholeRun
 from checkers.engine.findings import LogGround
 from checkers.engine.pipeline import kinds_of
@@ -15,6 +16,7 @@ from checkers.logs import placement
 from core.config import run_config
 from harness.explore.profile import BASE
 from harness.explore.trial import checked
+from harness.kafka import broker_config
 from harness.modelled.shared.metadata_log import _Translation
 from harness.modelled.virtual.evidence import evidence as evidence_of
 from harness.modelled.virtual.run import simulate
@@ -169,6 +171,18 @@ def own_topics(folder: Path, evidence: Evidence, **settings: Any) -> tuple[dict[
     return {name: tally.refused[name]} if tally.refused[name] else {}, tally.asked[name]
 
 
+def models_own_topics(folder: Path, **settings: Any) -> tuple[int, int]:
+    """How often the rule refuses a run with transactions and groups, and how often it was asked."""
+    given = {**BASE, "workload": "copier", "nemesis": "none", "seed": 1, "duration_s": 2, **settings}
+    found = evidence_of(simulate(run_config(given)).cluster)
+    refused, asked = own_topics(folder, found, **given)
+    return refused.get("internal-replicas-as-set", 0), asked
+
+
+OWN_SETTINGS = 3
+"""What the topics of such a run are set to, but replicas: how many partitions each has, and a minimum."""
+
+
 @pytest.mark.parametrize(("brokers", "replicas"), [(3, 3), (4, 3), (1, 1), (3, 1), (3, 2)])
 def test_the_models_own_topics_have_the_replicas_of_the_setting(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, brokers: int, replicas: int
@@ -179,85 +193,194 @@ def test_the_models_own_topics_have_the_replicas_of_the_setting(
 
     monkeypatch.setattr(coordinator_runtime, "CreateTopics", made)
     few = {"brokers": brokers, "replication_factor": min(brokers, 3), "min_insync_replicas": 1}
-    given = {**BASE, "workload": "transactions", "nemesis": "none", "seed": 1, "duration_s": 2, **few}
-    found = evidence_of(simulate(run_config(given)).cluster)
-    refused, asked = own_topics(tmp_path, found, **given)
-    assert asked >= 3
-    assert refused == ({} if replicas == min(3, brokers) else {"internal-replicas-as-set": asked})
+    refused, asked = models_own_topics(tmp_path, **few)
+    assert asked == 6 + OWN_SETTINGS
+    assert refused == (0 if replicas == min(3, brokers) else asked - OWN_SETTINGS)
+
+
+@pytest.mark.parametrize("more", [0, 1, -1])
+def test_the_models_own_topics_have_the_partitions_of_the_setting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: int
+) -> None:
+    def made(topic: str, count: int, replication: int) -> CreateTopics:
+        assert count == {"__transaction_state": 4, "__consumer_offsets": 3}[topic]
+        return CreateTopics(topic, count + more, replication)
+
+    monkeypatch.setattr(coordinator_runtime, "CreateTopics", made)
+    four = {"broker_settings": {"transaction.state.log.num.partitions": "4"}}
+    refused, asked = models_own_topics(tmp_path, **four)
+    assert asked == 7 + 2 * more + OWN_SETTINGS
+    assert refused == 2 * abs(more)
+
+
+@pytest.mark.parametrize(("own", "refusals"), [("2", 0), ("1", 1), (None, 1)])
+def test_the_models_transaction_log_has_the_minimum_of_the_setting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: str | None, refusals: int
+) -> None:
+    plain = _Translation._configs
+
+    def other(self: _Translation, topic: str) -> Any:
+        for name, fields in plain(self, topic):
+            if fields["name"] != "min.insync.replicas" or topic != "__transaction_state":
+                yield name, fields
+            elif own is not None:
+                yield name, fields | {"value": own}
+
+    monkeypatch.setattr(_Translation, "_configs", other)
+    assert models_own_topics(tmp_path) == (refusals, 6 + OWN_SETTINGS)
 
 
 OWN: Replicas = [(1, 2, 3), (2, 3, 1)]
+TWO = {
+    "transaction.state.log.num.partitions": "2",
+    "offsets.topic.num.partitions": "2",
+    "share.coordinator.state.topic.num.partitions": "2",
+}
+"""As many partitions as these topics have."""
+TRANSACTIONS, OFFSETS, SHARES = "__transaction_state", "__consumer_offsets", "__share_group_state"
 
 
-def by_znodes(*created: tuple[str, Replicas]) -> Evidence:
-    """Topics, each with the replicas of its partitions, one after the other."""
-    placed = [
-        {"partitions": {str(number): list(nodes) for number, nodes in enumerate(replicas)}}
-        for _, replicas in created
-    ]
-    topics = [topic for topic, _ in created]
-    made = [
-        change(50 + at, 1, "create", f"/brokers/topics/{topic}", placed[at], ms=50_000)
-        for at, topic in enumerate(topics)
-    ]
-    return Evidence(tables({"znodes": [change(1, 1, "create", "/brokers"), *made]}))
+def by_znodes(*created: tuple[str, Replicas], settings: Mapping[str, Any] | None = None) -> Evidence:
+    """Topics, each with the replicas of its partitions, one after the other. settings: of all of them."""
+    rows = [change(1, 1, "create", "/brokers")]
+    said = {"config": {"min.insync.replicas": "2"} if settings is None else settings}
+    for at, (topic, replicas) in enumerate(created):
+        placed = {"partitions": {str(number): list(nodes) for number, nodes in enumerate(replicas)}}
+        if at:
+            rows.append(change(47 + 10 * at, 1, "delete", f"/config/topics/{topic}", None))
+            rows.append(change(48 + 10 * at, 1, "delete", f"/brokers/topics/{topic}", None))
+        rows.append(change(49 + 10 * at, 1, "create", f"/config/topics/{topic}", said))
+        rows.append(change(50 + 10 * at, 1, "create", f"/brokers/topics/{topic}", placed))
+    return Evidence(tables({"znodes": rows}))
 
 
 @pytest.mark.parametrize(
     ("topic", "replicas", "settings", "refused", "asked"),
     [
-        ("__transaction_state", OWN, {}, 0, 2),
-        ("__transaction_state", [(1,), (2,)], {}, 2, 2),
-        ("__transaction_state", [(1, 2, 3), (2,)], {}, 1, 2),
-        ("__consumer_offsets", [(1,), (2,)], {}, 2, 2),
-        ("__consumer_offsets", [(1,), (2,)], {"kafka": "0.11.0.3"}, 2, 2),
-        ("__consumer_offsets", [(1,), (2,)], {"kafka": "0.10.2.2", "idempotent": False}, 0, 0),
-        ("__share_group_state", [(1,), (2,)], {}, 2, 2),
+        (TRANSACTIONS, OWN, {}, 0, 4),
+        (TRANSACTIONS, [(1,), (2,)], {}, 2, 4),
+        (TRANSACTIONS, [(1, 2, 3), (2,)], {}, 1, 4),
+        (OFFSETS, [(1,), (2,)], {}, 2, 3),
+        (SHARES, [(1,), (2,)], {}, 2, 3),
         ("t", [(1,), (2,)], {}, 0, 0),
         # the setting of a user
-        (
-            "__transaction_state",
-            [(1,), (2,)],
-            {"broker_settings": {"transaction.state.log.replication.factor": "1"}},
-            0,
-            2,
-        ),
-        (
-            "__transaction_state",
-            OWN,
-            {"broker_settings": {"transaction.state.log.replication.factor": "1"}},
-            2,
-            2,
-        ),
-        (
-            "__transaction_state",
-            [(1,), (2,)],
-            {"broker_settings": {"offsets.topic.replication.factor": "1"}},
-            2,
-            2,
-        ),
-        # more than there are brokers: no such topic can be made
-        (
-            "__consumer_offsets",
-            OWN,
-            {"broker_settings": {"offsets.topic.replication.factor": "4"}},
-            0,
-            0,
-        ),
-        ("__share_group_state", [(1,), (2,)], {"brokers": 2, "replication_factor": 2}, 0, 0),
-        ("__consumer_offsets", [(1,), (2,)], {"sut": "external"}, 0, 0),
+        (TRANSACTIONS, [(1,), (2,)], {"transaction.state.log.replication.factor": "1"}, 0, 4),
+        (TRANSACTIONS, OWN, {"transaction.state.log.replication.factor": "1"}, 2, 4),
+        (TRANSACTIONS, [(1,), (2,)], {"offsets.topic.replication.factor": "1"}, 2, 4),
+        # more than there are brokers: no such topic can be made; or not a number that the rule reads
+        (OFFSETS, OWN, {"offsets.topic.replication.factor": "4"}, 0, 1),
+        (OFFSETS, OWN, {"offsets.topic.replication.factor": "+2"}, 0, 1),
     ],
-)  # fmt: skip
+)
 def test_a_topic_of_kafkas_own_has_the_replicas_of_the_setting(
-    tmp_path: Path, topic: str, replicas: Replicas, settings: dict[str, Any], refused: int, asked: int
+    tmp_path: Path, topic: str, replicas: Replicas, settings: dict[str, str], refused: int, asked: int
 ) -> None:
     told = {"internal-replicas-as-set": refused} if refused else {}
-    assert own_topics(tmp_path, by_znodes((topic, replicas)), **settings) == (told, asked)
+    found = own_topics(tmp_path, by_znodes((topic, replicas)), broker_settings=TWO | settings)
+    assert found == (told, asked)
+
+
+@pytest.mark.parametrize(
+    ("topic", "settings", "asked"),
+    [
+        (SHARES, {"brokers": 2, "replication_factor": 2, "broker_settings": TWO}, 1),
+        (OFFSETS, {"sut": "external", "broker_settings": TWO}, 0),
+        # Kafka may create it with fewer replicas, before 0.11 (KIP-115)
+        (OFFSETS, {"kafka": "0.10.2.2", "idempotent": False, "broker_settings": TWO}, 1),
+    ],
+)
+def test_replicas_that_no_setting_says_are_accepted(
+    tmp_path: Path, topic: str, settings: dict[str, Any], asked: int
+) -> None:
+    assert own_topics(tmp_path, by_znodes((topic, [(1,), (2,)])), **settings) == ({}, asked)
+
+
+def test_since_kip_115_a_topic_has_all_its_replicas(tmp_path: Path) -> None:
+    found = own_topics(tmp_path, by_znodes((OFFSETS, [(1,), (2,)])), kafka="0.11.0.3", broker_settings=TWO)
+    assert found == ({"internal-replicas-as-set": 2}, 3)
+
+
+@pytest.mark.parametrize(
+    ("topic", "partitions", "settings", "refused"),
+    [
+        # what the harness gives to brokers, and what Kafka has by default
+        (TRANSACTIONS, 5, {}, 0),
+        (TRANSACTIONS, 50, {}, 1),
+        (OFFSETS, 5, {}, 0),
+        (OFFSETS, 4, {}, 1),
+        (SHARES, 50, {}, 0),
+        (SHARES, 5, {}, 1),
+        # the setting of a user
+        (TRANSACTIONS, 2, {"transaction.state.log.num.partitions": "50"}, 1),
+        (TRANSACTIONS, 50, {"transaction.state.log.num.partitions": "50"}, 0),
+        (TRANSACTIONS, 5, {"offsets.topic.num.partitions": "50"}, 0),
+        (OFFSETS, 50, {"offsets.topic.num.partitions": "50"}, 0),
+        (OFFSETS, 5, {"offsets.topic.num.partitions": "50"}, 1),
+        (SHARES, 3, {"share.coordinator.state.topic.num.partitions": "3"}, 0),
+        (OFFSETS, 7, {"offsets.topic.num.partitions": "+7"}, 0),  # not read
+    ],
+)
+def test_a_topic_of_kafkas_own_has_the_partitions_of_the_setting(
+    tmp_path: Path, topic: str, partitions: int, settings: dict[str, str], refused: int
+) -> None:
+    found = by_znodes((topic, [(1, 2, 3)] * partitions))
+    told = {"internal-replicas-as-set": 1} if refused else {}
+    assert own_topics(tmp_path, found, broker_settings=settings)[0] == told
+
+
+@pytest.mark.parametrize(
+    ("topic", "minimum", "settings", "refused", "asked"),
+    [
+        (TRANSACTIONS, {"min.insync.replicas": "2"}, {}, 0, 4),
+        (TRANSACTIONS, {"min.insync.replicas": "1"}, {}, 1, 4),
+        (TRANSACTIONS, {"cleanup.policy": "compact"}, {}, 1, 4),
+        # a znode without settings may be one that was not read
+        (TRANSACTIONS, {}, {}, 0, 3),
+        # the setting of a user, also one that is more than the replicas
+        (TRANSACTIONS, {"min.insync.replicas": "1"}, {"transaction.state.log.min.isr": "1"}, 0, 4),
+        (TRANSACTIONS, {"min.insync.replicas": "2"}, {"transaction.state.log.min.isr": "3"}, 1, 4),
+        (TRANSACTIONS, {"min.insync.replicas": "4"}, {"transaction.state.log.min.isr": "4"}, 0, 4),
+        (TRANSACTIONS, {"min.insync.replicas": "1"}, {"transaction.state.log.min.isr": "+1"}, 0, 3),
+        # other topics have that of the brokers
+        (TRANSACTIONS, {"min.insync.replicas": "2"}, {"min.insync.replicas": "1"}, 0, 4),
+        (OFFSETS, {"min.insync.replicas": "1"}, {}, 0, 3),
+    ],
+)
+def test_the_transaction_log_has_the_minimum_of_the_setting(
+    tmp_path: Path, topic: str, minimum: Mapping[str, str], settings: dict[str, str], refused: int, asked: int
+) -> None:
+    told = {"internal-replicas-as-set": 1} if refused else {}
+    found = own_topics(tmp_path, by_znodes((topic, OWN), settings=minimum), broker_settings=TWO | settings)
+    assert found == (told, asked)
+
+
+def test_a_minimum_that_an_administrator_sets_later_is_not_looked_at(tmp_path: Path) -> None:
+    found = by_znodes((TRANSACTIONS, OWN))
+    later = change(60, 1, "set", f"/config/topics/{TRANSACTIONS}", {"config": {"min.insync.replicas": "1"}})
+    with_later = Evidence(tables({"znodes": [*found.table("znodes").to_pylist(), later]}))
+    assert own_topics(tmp_path, with_later, broker_settings=TWO) == ({}, 4)
+
+
+def test_partitions_that_are_added_later_are_not_counted(tmp_path: Path) -> None:
+    found = by_znodes((OFFSETS, OWN))
+    more = {"partitions": {str(number): [1, 2, 3] for number in range(7)}}
+    later = change(60, 1, "set", f"/brokers/topics/{OFFSETS}", more)
+    with_later = Evidence(tables({"znodes": [*found.table("znodes").to_pylist(), later]}))
+    assert own_topics(tmp_path, with_later, broker_settings=TWO) == ({}, 3)
 
 
 def test_what_is_made_of_the_name_later_is_an_administrators(tmp_path: Path) -> None:
-    found = by_znodes(("__consumer_offsets", OWN), ("__consumer_offsets", [(1,), (2,)]))
-    assert own_topics(tmp_path, found) == ({}, 2)
+    found = by_znodes((OFFSETS, OWN), (OFFSETS, [(1,)]))
+    assert own_topics(tmp_path, found, broker_settings=TWO) == ({}, 3)
+    # and took away what the first one was set to
+    found = by_znodes((TRANSACTIONS, OWN), (TRANSACTIONS, [(1,)]), settings={"min.insync.replicas": "1"})
+    assert own_topics(tmp_path, found, broker_settings=TWO) == ({}, 3)
+
+
+def test_the_harness_gives_brokers_the_partitions_that_the_rule_takes_for_given() -> None:
+    given = broker_config.settings(run_config({"seed": 1}), {})
+    for topic, name in internal_topics.PARTITIONS.items():
+        assert given.get(name, "50") == str(internal_topics.partitions_set(run_config({"seed": 1}), topic))
 
 
 def test_a_topic_of_others_may_have_replicas_that_a_client_chose() -> None:
