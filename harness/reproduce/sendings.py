@@ -143,7 +143,7 @@ def alone(stage: FiveBrokers, name: str, good: bool) -> Sent:
     if not good:
         producer.wait()
     stage.leads(stage.e, tp, stage.a)
-    stage.say(f"broker {stage.e} leads; broker {stage.d} takes itself for the leader")
+    stage.say("E leads; D, which is cut off, takes itself for the leader")
     stage.heal()
     producer.wait()
     producer.write(tp, "two")

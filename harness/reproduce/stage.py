@@ -68,6 +68,7 @@ class FiveBrokers(StagedCluster):
         self.deaths = deaths
         self.log = TopicPartition(TRANSACTION_TOPIC, 0)
         self._logs = 0
+        self._log_named = False
 
     def start(self) -> None:
         """Start the cluster and assign the roles. Raises: ClusterError."""
@@ -89,9 +90,7 @@ class FiveBrokers(StagedCluster):
         self.d, self.e = (node for node in self.cluster.brokers if node not in logs[self.log])
         self.witness = self.d
         roles = zip("ABCDE", (self.a, self.b, self.c, self.d, self.e), strict=True)
-        self.say(
-            f"{self.log.topic}-{self.log.partition}: " + ", ".join(f"{r} = broker {n}" for r, n in roles)
-        )
+        self.say(", ".join(f"{role} = broker {node}" for role, node in roles))
 
     def restore(self) -> None:
         """Heal, and wait until every replica is in sync and A leads the log. Raises: ClusterError."""
@@ -106,6 +105,9 @@ class FiveBrokers(StagedCluster):
 
         asked: the broker that it asks for coordinators. version: of transactions.
         """
+        if not self._log_named:  # a story without a transaction has no use for it
+            self._log_named = True
+            self.say(f"A, B and C have {self.log}, the log of its transactions; A leads it")
         ids = (f"{name}-{number}" for number in range(1000))
         mine = next(one for one in ids if java_hash(one) % self._logs == self.log.partition)
         return WireProducer(self.cluster.admin, asked, mine, self.say, version)

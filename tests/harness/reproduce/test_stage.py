@@ -8,6 +8,7 @@ from typing import cast
 import pytest
 
 from core.errors import ConfigError
+from core.internal_topics import TRANSACTION_TOPIC
 from core.op import TopicPartition
 from harness.reproduce.cluster import StagedCluster
 from harness.reproduce.stage import Deaths, FiveBrokers
@@ -67,3 +68,17 @@ def test_a_stage_that_its_deployment_cannot_have_is_refused(tmp_path: Path) -> N
     config = {"kafka": "2.8.2", "controllers": 1}
     with pytest.raises(ConfigError, match="have no isolated controllers"):
         StagedCluster(config, tmp_path / "a-run", print, wire=False, between=False)
+
+
+def test_the_log_of_transactions_is_named_with_the_first_transactional_producer(tmp_path: Path) -> None:
+    said: list[str] = []
+    stage = FiveBrokers("4.4.0", tmp_path / "a-run", said.append)
+    try:
+        stage._logs = 1
+        for name in ("one", "two"):
+            assert stage.producer(name, 4).transactional_id == f"{name}-0"
+    finally:
+        stage.cluster._plan.release()
+    assert [line for line in said if TRANSACTION_TOPIC in line] == [
+        f"A, B and C have {TRANSACTION_TOPIC}-0, the log of its transactions; A leads it"
+    ]
