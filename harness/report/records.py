@@ -4,6 +4,7 @@ import itertools
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from math import inf
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,6 +12,7 @@ import pyarrow.parquet as pq
 from core.errors import HistoryError
 from core.op import Outcome, TopicPartition
 from harness.report.classes import OF_GROUPS, OF_POLLS, OF_SHARES
+from harness.report.evidence import replicas
 from harness.report.inputs import Inputs
 from harness.report.timeline.numbers import Timeline
 from harness.report.timeline.partitions import natural
@@ -45,6 +47,8 @@ NEAR = 500
 """Where a leader loses all that it acknowledges, its offsets follow each other: fewer are left out."""
 Leaders = list[tuple[float, str]]
 """(since when, node), in order of time."""
+Terms = list[tuple[float, str, bool]]
+"""(since when, node, whether that is only when brokers named it), in order of time."""
 Begins = list[tuple[float, int]]
 """(since when, offset of the first record) of the leader epochs of a partition, in order of time."""
 
@@ -55,8 +59,9 @@ class Records:
 
     offsets: of the first and the last, () = on record for none. values: of the first and the last. begin,
     end: when they were acknowledged, in seconds; None = not on record. leader: the node that brokers
-    named when the first was, "" = not on record. next_leader, next_at: whom they named next, and when. step:
-    as many findings; each leads from the first of the offsets to the last.
+    named when the first was, "" = not on record. next_leader, next_at: who was elected next, and when;
+    next_seen: when brokers answered so, which may be later. step: as many findings; each leads from the first
+    of the offsets to the last.
     """
 
     partition: str
@@ -68,6 +73,7 @@ class Records:
     leader: str = ""
     next_leader: str = ""
     next_at: float | None = None
+    next_seen: bool = False
     step: bool = False
 
 
@@ -206,7 +212,8 @@ def _of_sends(
     for tp, mine in by.items():
         leaders = leaders_of(timeline, history.tp(tp))
         groups = _one_after_the_other(inputs, mine, leaders, _begins(inputs, history.tp(tp)))
-        found += [_range(inputs, history.tp(tp), group, leaders) for group in groups]
+        terms = dated(leaders, replicas.elected(inputs, history.tp(tp)))
+        found += [_range(inputs, history.tp(tp), group, terms) for group in groups]
     return found
 
 
@@ -214,6 +221,17 @@ def leaders_of(timeline: Timeline, partition: str) -> Leaders:
     """Who led a partition, as brokers answered when they were asked."""
     of = next((one for one in timeline.cluster.partitions if one.name == partition), None)
     return [(span.begin, span.label) for span in of.leaders] if of else []
+
+
+def dated(leaders: Leaders, elected: Sequence[tuple[float, int]]) -> Terms:
+    """Each leader that brokers named, since when it led: as logs or metadata have it, where they do."""
+    terms = []
+    befores, afters = [-inf, *(at for at, _ in leaders)], [*(at for at, _ in leaders[1:]), inf]
+    for (at, node), before, after in zip(leaders, befores, afters, strict=False):
+        near = [since for since, leader in elected if str(leader) == node and before < since < after]
+        since = max((one for one in near if one <= at), default=min(near, default=None))
+        terms.append((at if since is None else since, node, since is None))
+    return terms
 
 
 def _begins(inputs: Inputs, partition: str) -> Begins:
@@ -301,13 +319,13 @@ def _handed_over(log: OneLog, leaders: Leaders, begins: Begins, offset: int, at:
     return offset > log.highest + NEAR or any(first > log.highest for first in new)
 
 
-def _range(inputs: Inputs, partition: str, group: list[SendRow], leaders: Leaders) -> Records:
+def _range(inputs: Inputs, partition: str, group: list[SendRow], terms: Terms) -> Records:
     placed = sorted((offset, sent.value) for sent in group if (offset := _placed(sent)) >= 0)
     ends = (placed[0], placed[-1]) if placed else ((-1, group[0].value), (-1, group[-1].value))
     acks = [inputs.seconds(sent.ack_ns) for sent in group if sent.ack_ns >= 0]
     begin, end = (min(acks), max(acks)) if acks else (None, None)
-    leader = "" if begin is None else _led(leaders, begin)
-    later = [] if begin is None else [one for one in leaders if one[0] > begin and one[1] != leader]
+    leader = "" if begin is None else _led([(since, node) for since, node, _ in terms], begin)
+    later = [] if begin is None else [one for one in terms if one[0] > begin and one[1] != leader]
     return Records(
         partition=partition,
         count=len({sent.value for sent in group}),
@@ -318,6 +336,7 @@ def _range(inputs: Inputs, partition: str, group: list[SendRow], leaders: Leader
         leader=leader,
         next_leader=later[0][1] if later else "",
         next_at=later[0][0] if later else None,
+        next_seen=bool(later) and later[0][2],
     )
 
 

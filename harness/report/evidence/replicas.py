@@ -7,7 +7,7 @@ two moments a replica had the record where both say so; where they differ, nothi
 
 import itertools
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import pyarrow.compute as pc
@@ -117,8 +117,18 @@ def _passed(
 
 
 def leaders(inputs: Inputs, partition: str) -> list[tuple[float, int]]:
-    """Who led a partition, as (since when, node): by the trace, else by brokers' logs, else as brokers
-    answered when they were asked, which may be late. Raises: HistoryError."""
+    """Who led a partition, as (since when, node): as `elected`, else as brokers answered when they were
+    asked, which may be late. Raises: HistoryError."""
+    return elected(inputs, partition) or _terms(
+        (inputs.seconds(event.ns), node)
+        for event in inputs.events
+        if isinstance(event, RolesSeen) and (node := event.leaders.get(partition)) is not None
+    )
+
+
+def elected(inputs: Inputs, partition: str) -> list[tuple[float, int]]:
+    """Who led a partition, as (since when, node): by the trace, else by brokers' logs, else by the metadata
+    on their disks. Raises: HistoryError."""
     found: list[tuple[float, int]] = []
     if inputs.trace is not None:
         found = [
@@ -131,11 +141,16 @@ def leaders(inputs: Inputs, partition: str) -> list[tuple[float, int]]:
         for line in replica_lines(inputs.run, partition)
         if line.leads
     ]
-    found = found or [
-        (inputs.seconds(event.ns), node)
-        for event in inputs.events
-        if isinstance(event, RolesSeen) and (node := event.leaders.get(partition)) is not None
-    ]
+    topic, _, number = partition.rpartition("-")
+    if not found and number.isdecimal() and inputs.evidence is not None:
+        from checkers.logs.elections import elections  # few reports need it
+
+        terms = elections(inputs.evidence, TopicPartition(topic, int(number))).found
+        found = [(inputs.seconds_of_clock(one.ms), one.leader) for one in terms if one.ms >= 0]
+    return _terms(found)
+
+
+def _terms(found: Iterable[tuple[float, int]]) -> list[tuple[float, int]]:
     return [next(term) for _, term in itertools.groupby(sorted(found), key=lambda one: one[1])]
 
 

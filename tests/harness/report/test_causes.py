@@ -108,6 +108,24 @@ def test_a_leader_without_the_record_and_the_cut_are_told(lost: Run) -> None:
     )
 
 
+@pytest.mark.sampled(48)
+def test_where_logs_say_nothing_the_metadata_says_who_was_elected(
+    lost: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, _ = told(lost)
+    monkeypatch.setattr(replicas, "replica_lines", lambda *_: [])
+    bare = dataclasses.replace(read, trace=None)
+    assert replicas.elected(bare, "queue-0") == [], "metadata of a simulated run have no times"
+    assert replicas.leaders(bare, "queue-0") != []
+    begun = [(2.5, 1), (6.0, 2), (6.5, 2), (9.0, -1)]
+    terms = [SimpleNamespace(ms=read.start_ms + 1000 * at, leader=node) for at, node in begun]
+    monkeypatch.setattr("checkers.logs.elections.elections", lambda *_: SimpleNamespace(found=terms))
+    found = [(round(at, 3), node) for at, node in replicas.elected(bare, "queue-0")]
+    assert found == [(2.5, 1), (6.0, 2), (9.0, -1)]
+    assert replicas.elected(dataclasses.replace(bare, evidence=None), "queue-0") == []
+
+
+@pytest.mark.sampled(46)
 def test_replicas_in_sync_that_lacked_what_counted_as_committed_are_told(lost: Run) -> None:
     read, found = told(lost)
     ends = replicas.build(read, "queue-0", min(found.example.offsets))

@@ -30,7 +30,8 @@ def groups(
     """First and last offset of each range, who led, and who led next."""
     found = []
     for group in records._one_after_the_other(INPUTS, sends, MOVED, begins or []):
-        one = records._range(INPUTS, "x-0", group, MOVED)
+        one = records._range(INPUTS, "x-0", group, records.dated(MOVED, []))
+        assert one.next_seen
         assert one.offsets
         found.append((*one.offsets, one.leader, one.next_leader))
     return sorted(found)
@@ -44,6 +45,23 @@ AFTER = [sent(100 + n, 74.8 + n / 10) for n in range(10)]
 
 def test_a_leader_that_does_not_know_its_successor_has_one_range() -> None:
     assert groups(CUT_OFF) == [(100, 159, "2", "3")]
+
+
+@pytest.mark.parametrize(
+    ("elected", "next_leader", "next_at", "seen"),
+    [
+        ([(-3.0, 2), (69.8, 3), (79.9, 1)], "3", 69.8, False),
+        ([(70.1, 3)], "3", 70.1, False),  # brokers may answer before the leader logs it
+        ([(10.0, 3), (20.0, 2), (69.8, 3)], "3", 69.8, False),
+        ([(69.8, 1)], "3", 70.0, True),  # of another one
+        ([(81.0, 3)], "3", 70.0, True),  # when another one led already
+    ],
+)
+def test_an_election_has_the_time_that_is_logged(
+    elected: list[tuple[float, int]], next_leader: str, next_at: float, seen: bool
+) -> None:
+    one = records._range(INPUTS, "x-0", CUT_OFF, records.dated(MOVED, elected))
+    assert (one.leader, one.next_leader, one.next_at, one.next_seen) == ("2", next_leader, next_at, seen)
 
 
 def test_offsets_that_begin_again_are_of_another_log() -> None:
