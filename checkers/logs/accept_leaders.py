@@ -113,11 +113,12 @@ def _chosen(
 
 @dataclass(frozen=True, slots=True)
 class _Absence:
-    """A broker has no znode, and one controller is in office, from zxid `since` to zxid `until`. gone: when
-    the broker's znode went. late: `heard_ms` after `since`, None = the log ends before. lasts: until then."""
+    """A broker has no znode, and one controller is in office, from zxid `since` to zxid `until`. found: the
+    controller may have found the broker gone when it took office, since it reads who lives a moment later.
+    late: `heard_ms` after `since`, None = the log ends before. lasts: until then."""
 
     broker: int
-    gone: int
+    found: bool
     office: EphemeralZnode
     since: int
     until: int
@@ -137,14 +138,16 @@ def _absences(log: ZooKeeperLog, time: ZooKeeperTime, heard_ms: int) -> Iterator
             if since < until:
                 late = time.after(since_ms, heard_ms)
                 lasts = late is not None and late < until_ms
-                yield _Absence(one.broker, one.until, office, since, until, late, lasts, heard_ms)
+                found = time.passed(office.since_ms, one.until_ms) < heard_ms
+                yield _Absence(one.broker, found, office, since, until, late, lasts, heard_ms)
 
 
 def _left(
     tp: TopicPartition, states: Sequence[StateZnode], absence: _Absence, log: ZooKeeperLog, result: Tally
 ) -> None:
     """A controller that finds a broker gone as it takes office leaves it the leader of what has no other live
-    replica in sync (before 2.3)."""
+    replica in sync (before 2.3): two that are killed at once may be a controller, and one that is gone as the
+    next controller reads who lives."""
     led = [one for one in states if one.zxid <= absence.since]
     if not led or led[-1].state.leader != absence.broker:
         return
@@ -156,8 +159,7 @@ def _left(
         result.asked[GONE] += 1
         return
     others = set(last.state.isr) - {absence.broker}
-    found_gone = absence.office.since > absence.gone
-    if found_gone and not any(_stands(log, other, absence) for other in others):
+    if absence.found and not any(_stands(log, other, absence) for other in others):
         return
     wrote = any(
         absence.since < zxid and session == absence.office.session for zxid, _, session in log.changes

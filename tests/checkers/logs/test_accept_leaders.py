@@ -193,10 +193,11 @@ def test_the_last_one_in_sync_is_left_by_a_controller_that_comes_later() -> None
     assert found([*alone, WROTE, later(21, 50_000)]) == {}
     in_office = [row for row in alone if row["zxid"] < 6 or row["path"] in (TOPIC, STATE)]
     taken = change(6, SECOND, "create", "/controller", {"brokerid": 2}, owner=SECOND)
-    gone = change(9, FIRST, "delete", "/brokers/ids/1", None)
-    assert found([*in_office[:5], taken, *in_office[5:], gone, WROTE, later(21, 50_000)]) == {
-        "gone-leads-nothing": 1
-    }
+    for gone_ms, refused in ((9_000, {}), (35_000, {}), (37_000, {"gone-leads-nothing": 1})):
+        gone = change(9, FIRST, "delete", "/brokers/ids/1", None, ms=gone_ms)
+        wrote = [WROTE | {"ms": gone_ms + 11_000}, later(21, gone_ms + 41_000)]
+        rows = [*in_office[:5], taken, *in_office[5:], gone, *wrote]
+        assert found(rows) == refused, "one that takes office reads who lives a moment later"
 
 
 def test_a_state_that_cannot_be_read_leaves_its_partition_open() -> None:
