@@ -20,6 +20,8 @@ from checkers.logs.registry import LOG_CHECKS
 from core.cluster import Roles
 from core.config import run_config
 from core.errors import ClusterError
+from core.internal_topics import TRANSACTION_TOPIC
+from core.op import Isolation
 from core.op import TopicPartition as Place
 from core.runtime import run_blocking
 from core.systems import KAFKA_VERSION
@@ -48,6 +50,8 @@ DECODERS = {
     "__consumer_offsets": "--offsets-decoder",
     "__cluster_metadata": "--cluster-metadata-decoder",
 }
+INTERNAL_PARTITIONS = 5
+"""Of `__transaction_state`, as the harness sets its brokers."""
 READ = (".log", ".snapshot", ".txnindex")
 
 
@@ -230,6 +234,7 @@ def test_takes_at_a_kill_and_at_the_end(tmp_path: Path) -> None:
             run_blocking(cluster.revive(cluster.nodes))
         whole(cluster)
         work(cluster)
+        no_client_writes_decisions(cluster)
         run_blocking(cluster.kill([2]))
         run_blocking(cluster.lose_power([3], seed=4))
         assert run_blocking(cluster.take_evidence(tmp_path / "evidence")) == []
@@ -268,7 +273,26 @@ def test_takes_at_a_kill_and_at_the_end(tmp_path: Path) -> None:
     decisions = [state for state in states if state.startswith("Prepare")]
     assert decisions == 2 * ["PrepareCommit", "PrepareAbort", "PrepareCommit"]
     captured_whole(found)
-    assert check_evidence(found, LOG_CHECKS).in_logs == []
+    judged = check_evidence(found, LOG_CHECKS)
+    assert judged.in_logs == []
+    assert judged.asked["transaction-log-closed"] == INTERNAL_PARTITIONS
+
+
+def no_client_writes_decisions(cluster: ContainerCluster) -> None:
+    """Who is no coordinator is refused by each leader of the log of transactions, and nothing is appended."""
+    refused: list[str] = []
+    producer = Producer({"bootstrap.servers": cluster.endpoint().args["bootstrap.servers"]})
+    log = [Place(TRANSACTION_TOPIC, number) for number in range(INTERNAL_PARTITIONS)]
+    for tp in log:
+        producer.produce(
+            *(tp.topic, b"forged", b"evidence", tp.partition),
+            on_delivery=lambda error, _: refused.append(error.name() if error is not None else "taken"),
+        )
+    assert producer.flush(30) == 0
+    assert refused == ["TOPIC_EXCEPTION"] * INTERNAL_PARTITIONS
+    # The one transactional id has its partition, which its coordinator may still complete a transaction in.
+    ends = run_blocking(cluster.offsets(log, Isolation.READ_UNCOMMITTED))
+    assert sorted(end for _, end in ends.values())[:-1] == [0] * (INTERNAL_PARTITIONS - 1)
 
 
 def captured_whole(found: Evidence) -> None:
