@@ -141,8 +141,9 @@ def test_it_is_never_wider_than_its_window(browser: Browser, results: Path, widt
         assert back != ink
 
 
-def test_on_a_wide_screen_no_table_is_cut(browser: Browser, results: Path) -> None:
-    with opened(browser, results / "index.html", width=1440) as one:
+@pytest.mark.parametrize("width", [1280, 1440])
+def test_on_a_wide_screen_no_table_is_cut(browser: Browser, results: Path, width: int) -> None:
+    with opened(browser, results / "index.html", width=width) as one:
         cut = one.ask(
             "[...document.querySelectorAll('.scroll')].filter((s) => s.scrollWidth > s.clientWidth + 1)"
             ".map((s) => s.getAttribute('aria-label'))"
