@@ -44,6 +44,21 @@ def test_the_run_is_drawn_without_complaint(name: str, shelf: Shelf) -> None:
         assert visible(page, "#timeline .panel svg path")
 
 
+@pytest.mark.parametrize("width", [390, 1280])
+def test_on_a_narrow_screen_names_of_faults_stay_in_their_bars(
+    width: int, browser: Browser, reports: dict[str, Path]
+) -> None:
+    with opened(browser, reports["clean"], width=width) as page:
+        beyond = page.ask("""[...document.querySelectorAll('#timeline .word.named')].map((word) => {
+            const box = word.getBoundingClientRect();
+            const bars = [...word.closest('.plot').querySelectorAll('rect.fault')];
+            const lefts = bars.map((bar) => Math.abs(bar.getBoundingClientRect().left - box.left));
+            return box.right - bars[lefts.indexOf(Math.min(...lefts))].getBoundingClientRect().right;
+        })""")
+        assert beyond
+        assert (max(beyond) > 20) is (width == 1280)
+
+
 @pytest.mark.parametrize(("width", "height", "screens"), [(1280, 800, 1), (390, 844, 2)])
 @pytest.mark.parametrize("name", ["anomalous", "transactional"])
 def test_the_first_finding_is_on_the_first_screen(
