@@ -95,7 +95,9 @@ controller grants the request. Where the replica has not fetched for `replica.la
 acknowledges what it lacks, and it may be elected: it is in sync. All elections are clean, and no node fails.
 
 A run met it by chance: `queue` under `power:all`, preset `flush-each`, 4.4.0, with controllers that were
-slow. No finding gets this label: the leader does not say that it forgot the replica.""",
+slow. The model keeps the request ([table](model/isr.md#isr-request-outlives)); with the planted bug
+`old-news-end-a-request` it does this. No finding gets this label: the leader does not say that it forgot the
+replica.""",
     "pending-offsets-dropped": """\
 *A refused commit of offsets drops those of the open transaction.*
 [The report](findings/pending-offsets-dropped.md); brokers from 0.11 to 3.9.

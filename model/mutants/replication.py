@@ -48,6 +48,13 @@ REPLICATION: Final[Areas] = {
             anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
             hunt=HuntingGround(QUEUES, ("pause:long@leader", "partition:isolate@leader"), LONG),
         ),
+        "old-news-end-a-request": Mutant(
+            wrong="metadata that a leader knows by an answer make it forget the in-sync set that it has asked"
+            " for since, as in Kafka 3.3 to 4.4",
+            right="the request is still under way, and both sets count until it is answered (KIP-497)",
+            anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
+            hunt=None,
+        ),
         "hw-below-min-isr": Mutant(
             wrong="the high watermark continues below the minimum of in-sync replicas",
             right="it stands still: eligible replicas need not have what comes now (KIP-966)",

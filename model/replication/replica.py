@@ -109,7 +109,8 @@ class Replica:
         if not self.era.zookeeper and state.partition_epoch < self.state.partition_epoch:
             return
         old, self.state = self.state, state
-        if state.partition_epoch > old.partition_epoch or state.leader_epoch > old.leader_epoch:
+        newer = state.partition_epoch > old.partition_epoch or state.leader_epoch > old.leader_epoch
+        if newer or "old-news-end-a-request" in self.bugs:
             self.proposed = None
         if state.leader_epoch == old.leader_epoch and state.leader == old.leader:
             if self.leads and state.replicas != old.replicas:

@@ -130,6 +130,40 @@ def isr_expansion(s: PartitionStage) -> Steps:
     yield "Broker 3 has m2. | 3 | 3 | 3 | 1 2 3 | 1 2 3 | 2 | acknowledged"
 
 
+@scenario(
+    "A request outlives news that the leader has had",
+    source="KIP-497; Kafka: `Partition.updateAssignmentAndIsr`",
+    stage=lambda: PartitionStage((3, 1, 2)),
+    columns="LEO 1 | remote LEO 3 | HW 1 | HW waits for | ISR | ISR at 1 | leader | log 3 | produce",
+    not_played="Kafka 3.3 to 4.4 forgets the request in step 2 (docs/findings/pending-expansion-reset.md)",
+)
+def isr_request_outlives(s: PartitionStage) -> Steps:
+    """A leader learns of a change of the ISR twice: by the controller's answer, and by the metadata log,
+    which may be later. By then it may have asked for the next change, and that request is still under way:
+    the controller may have agreed already. So the high watermark waits for the replica that the request
+    names until the leader knows the answer, or newer metadata."""
+    s.produce("m0", to=3).settle().crash(3).fence(3).tell(1, 2).crash(2).fence(2).tell(1)
+    s.restart(2, 3).tell(1).fetch(2).answer(2).fetch(2).alter(1).altered(1).fetch(3).answer(3).fetch(3)
+    yield """Brokers 3 and 2 were down, and broker 1 leads. Broker 2 is let in: the leader has the
+        controller's answer, and not the metadata record. Then broker 3 has everything, and the leader asks
+        for ISR 1, 2, 3.
+        | 1 | 1 | 1 | 1 2 3 | 1 2 | 1 2 | 1 | m0 | acknowledged"""
+    s.tell(1)
+    yield """The metadata record of broker 2 arrives. It tells the leader nothing new, and ends no request.
+        | 1 | 1 | 1 | 1 2 3 | 1 2 | 1 2 | 1 | m0 | acknowledged"""
+    s.rounds(2).wait(3100).rounds(2).produce("m1", to=1).rounds(2)
+    yield """Broker 3's fetcher hangs for longer than replica.lag.time.max.ms. m1 reaches broker 2 and waits
+        for broker 3.
+        | 2 | 1 | 1 | 1 2 3 | 1 2 | 1 2 | 1 | m0 | waits"""
+    s.alter(1).elect().tell(3)
+    yield """The controller agrees, and elects the preferred leader, which is in sync. It has no m1. The
+        leader of before knows nothing of it.
+        | 2 | 1 | 1 | 1 2 3 | 1 2 3 | 1 2 | 3 | m0 | waits"""
+    s.tell(1, 2)
+    yield """It learns of it. m1 is not there, and was never acknowledged.
+        | 2 | – | 1 | – | 1 2 3 | 1 2 3 | 3 | m0 | NOT_LEADER_OR_FOLLOWER"""
+
+
 @scenario("Changes of the ISR have a version", source="KIP-497", stage=PartitionStage, columns=CHANGES)
 def partition_epoch(s: PartitionStage) -> Steps:
     """Leader and controller both change the ISR. The partition epoch rises with every

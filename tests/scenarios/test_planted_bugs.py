@@ -21,6 +21,7 @@ BROKEN = (
     ("alone-in-sync", "hw-by-majority"),
     ("leads-again", "remote-ends-kept"),
     ("isr-shrink-failure", "hw-ignores-proposed"),
+    ("isr-request-outlives", "old-news-end-a-request"),
     ("isr-shrink-slow", "lag-by-last-fetch"),
     ("isr-expansion", "isr-expands-early"),
     ("partition-epoch", "alter-unversioned"),
