@@ -22,11 +22,13 @@ LEFT_OUT: Final = re.compile(
 )
 LEADS: Final = re.compile(
     r"^(?P<wall>\S+) .*\[Broker id=(?P<node>\d+)\] Leader __transaction_state-(?P<partition>\d+)"
-    r" with topic id .* starts at leader epoch (?P<epoch>\d+) from offset (?P<start>\d+) with partition"
-    r" epoch \d+, high watermark (?P<high>\d+), ISR \[(?P<isr>[\d, ]*)\]"
+    r"(?: with topic id .*)? starts at leader epoch (?P<epoch>\d+) from offset (?P<start>\d+) with"
+    r"(?: partition epoch \d+,)? high watermark (?P<high>\d+),? ISR \[(?P<isr>[\d, ]*)\]"
 )
+"""Since Kafka 2.8; before, a leader does not say who is in sync."""
 SENT: Final = re.compile(
-    r"^(?P<wall>\S+) .*Sending txn markers for \w+\((?P<id>.+),\d+,(?P<result>COMMIT|ABORT),"
+    r"^(?P<wall>\S+) .*Sending txn markers for \w+[(\[](?:transactionalId=)?(?P<id>.+?),"
+    r" ?(?:coordinatorEpoch=)?\d+, ?(?:result=)?(?P<result>COMMIT|ABORT), ?(?:txnMetadata=)?"
     r"TransactionMetadata\(.*?\bproducerId=(?P<producer>\d+),.*?\bproducerEpoch=(?P<epoch>-?\d+),"
     r".*?\btopicPartitions=\w*[\[(](?P<partitions>.*?)[\])],.*?\btxnLastUpdateTimestamp=(?P<updated>\d+)"
     r".* after loading partition (?P<partition>\d+)"
@@ -43,8 +45,8 @@ DELETED: Final = re.compile(
     r" (?P<what>topics|partitions:?) \[?(?P<names>.*?)\]?\.$"
 )
 LOADED: Final = re.compile(
-    r"^(?P<wall>\S+) .*\[GroupMetadataManager brokerId=\d+\] Finished loading offsets and group metadata from"
-    r" __consumer_offsets-(?P<partition>\d+) "
+    r"^(?P<wall>\S+) .*\[(?:GroupMetadataManager brokerId=|Group Metadata Manager on Broker )\d+\]:? Finished"
+    r" loading offsets and group metadata from __consumer_offsets-(?P<partition>\d+) "
 )
 LOADING: Final = re.compile(
     r"^(?P<wall>\S+) .*\[GroupCoordinator id=\d+\] Could not delete offsets for deleted"

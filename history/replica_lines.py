@@ -14,13 +14,15 @@ from history.broker_logs import log_lines
 from history.run_folder import Run
 
 BEGINS: Final = re.compile(
-    r"^(?P<wall>\S+) .*\[Broker id=\d+\] (?P<role>Leader|Follower) (?P<partition>\S+) (?:with topic id \S+ )?"
-    r"starts at leader epoch (?P<epoch>\d+) from offset (?P<end>\d+) with partition epoch \d+(?: and|,)"
-    r" high watermark (?P<high>\d+)"
+    r"^(?P<wall>\S+) .*(?:\[Broker id=\d+\] (?P<role>Leader|Follower)|\[Partition \S+ broker=\d+\]|Partition"
+    r" \S+ on broker \d+:) (?P<partition>\S+) (?:with topic id \S+ )?starts at [Ll]eader [Ee]poch"
+    r" (?P<epoch>\d+) from offset (?P<end>\d+)"
+    r"(?: with(?: partition epoch \d+(?: and|,))? high watermark (?P<high>\d+))?"
 )
+"""Before Kafka 2.7 leaders alone say so, and before 2.2 without a high watermark."""
 CUT: Final = re.compile(
-    r"^(?P<wall>\S+) .*\[UnifiedLog partition=(?P<partition>[^,\]]+), [^]]*\]"
-    r" Truncating to offset (?P<end>\d+)"
+    r"^(?P<wall>\S+) .*(?:\[(?:Unified)?Log partition=(?P<partition>[^,\]]+), [^]]*\] Truncating|Truncating"
+    r" log (?P<log>\S+)) to offset (?P<end>\d+)"
 )
 
 
@@ -49,17 +51,24 @@ def replica_lines(run: Run, partition: str) -> list[ReplicaLine]:
         for line in lines:
             if partition not in line:  # a search for plain words is fast
                 continue
-            match = BEGINS.match(line) or CUT.match(line)
-            if match and match["partition"] == partition:
-                cut = match.re is CUT
-                high, epoch = (-1, -1) if cut else (int(match["high"]), int(match["epoch"]))
-                leads = not cut and match["role"] == "Leader"
-                wall, end = datetime.fromisoformat(match["wall"]), int(match["end"])
-                line_of = ReplicaLine(
-                    node=node, wall=wall, end=end, high=high, cut=cut, leads=leads, epoch=epoch
-                )
-                found.append(line_of)
+            one = _replica(node, partition, line)
+            if one is not None:
+                found.append(one)
     return found
+
+
+def _replica(node: int, partition: str, line: str) -> ReplicaLine | None:
+    if match := BEGINS.match(line):
+        cut, of, high, epoch = False, match["partition"], int(match["high"] or -1), int(match["epoch"])
+    elif match := CUT.match(line):
+        cut, of, high, epoch = True, match["partition"] or match["log"], -1, -1
+    else:
+        return None
+    if of != partition:
+        return None
+    wall, end = datetime.fromisoformat(match["wall"]), int(match["end"])
+    leads = not cut and match["role"] != "Follower"
+    return ReplicaLine(node=node, wall=wall, end=end, high=high, cut=cut, leads=leads, epoch=epoch)
 
 
 class InSyncKind(Enum):

@@ -66,8 +66,8 @@ def _logged(traces: Traces, folder: str) -> Iterator[tuple[str, str]]:
     except HistoryError:
         return
     kinds = [
-        (False, "led, with which end", f"{partition} .*starts at leader epoch"),
-        (True, "cut its log", f"partition={partition},.*Truncating to offset"),
+        (False, "led, with which end", f"{partition} .*starts at [Ll]eader [Ee]poch"),
+        (True, "cut its log", f"(partition={partition},.*Truncating|Truncating log {partition}) to offset"),
     ]
     there = [(what, about) for cut, what, about in kinds if any(line.cut is cut for line in lines)]
     if not there:
