@@ -158,11 +158,15 @@ class LabelledRun:
 
     @cached_property
     def _transactions(self) -> Mapping[str, tuple[list[int], list[int]]]:
-        """Transactional id -> when its transactions were invoked, in order, and their ops."""
+        """Transactional id -> when its transactions were invoked, in order, and their ops; those that failed
+        before brokers had a record of them began nowhere, and ended none before them."""
         ops = self.history.tables["ops"]
         process, txn, invoked = (numbers(ops, name) for name in ("process", "txn", "invoke_ns"))
         names = {number: one.transactional_id for number, one in self.history.processes.items()}
-        rows = np.flatnonzero(txn == 1)
+        failed = np.flatnonzero((txn == 1) & (numbers(ops, "outcome") == FAIL))
+        sends = self.history.sends({EVERYWHERE: {"op": failed.tolist()}}) if len(failed) else []
+        began = {row.op for row in sends if row.outcome == OK}
+        rows = np.setdiff1d(np.flatnonzero(txn == 1), [*({*failed.tolist()} - began)])
         rows = rows[np.argsort(invoked[rows], kind="stable")]
         found: dict[str, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
         for row, number, ns in zip(

@@ -9,14 +9,14 @@ from msgspec.structs import replace
 
 from checkers.logs.coordinator_log import CoordinatorLog, CoordinatorRecord
 from core.internal_topics import TRANSACTION_TOPIC
-from core.op import Outcome, TopicPartition
+from core.op import Outcome, TopicPartition, value_of
 from history import evidence
 from history.broker_logs import broker_logs
 from history.run_folder import Run
 from history.verdict import Verdict
-from tests.checkers.known_bugs.test_markers_left_out import ID, beside, hanging, line, passed, torn
+from tests.checkers.known_bugs.test_markers_left_out import ID, S, beside, hanging, line, passed, torn
 from tests.checkers.logs.made import at, batch, tables, whole
-from tests.histories.built import Built
+from tests.histories.built import Built, Op, Process, Send
 from tests.histories.folders import check_run, write_run
 
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -227,6 +227,35 @@ def test_the_label_needs_the_log_that_went_back_and_what_it_lacks(
     assert found
     assert verdict.exit_code == 1
     assert set(found.values()) == ({"uncommitted-state"} if labelled else {""})
+
+
+LATE = [leads(15.8, 2, 1, 78, 77, "2,3"), leads(18, 3, 2, 77, 77, "3"), sent(True, 13.9, *ABORTS)]
+ABORTED_LATER = log(EARLIER, record(10.5, "Ongoing", *ABORTS), record(19, "PrepareAbort", *ABORTS))
+
+
+def tried(built: Built, *, acked: bool = False, outcome: Outcome = FAIL) -> Built:
+    """Another process of the id tries a transaction at 15 s, before that."""
+    built.processes[2] = Process(txn_id=0)
+    op = Op(process=2, f="txn", invoke=15 * S, complete=15 * S + 1, txn=True, outcome=outcome)
+    op.mops = [Send(tp=0, value=value_of(2, 0), offset=1 if acked else -1)]
+    built.ops.insert(1, op)
+    return built
+
+
+@pytest.mark.parametrize(
+    ("built", "labelled"),
+    [
+        (torn(INFO, {0}), True),
+        (tried(torn(INFO, {0})), True),  # no broker heard of it: the one before is still open
+        (tried(torn(INFO, {0}), acked=True), False),  # brokers had ended the one before
+        (tried(torn(INFO, {0}), outcome=INFO), False),  # they may have
+    ],
+    ids=["none", "unheard", "heard", "in-doubt"],
+)
+def test_a_transaction_that_never_began_ends_none(tmp_path: Path, built: Built, *, labelled: bool) -> None:
+    verdict = judged(tmp_path / "run", built, ABORTED_LATER, *LATE)
+    torn_one = verdict.anomalies["torn-txn"]
+    assert torn_one.known_bug == ("uncommitted-state" if labelled else "")
 
 
 ALONE = {
