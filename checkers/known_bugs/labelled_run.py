@@ -158,15 +158,12 @@ class LabelledRun:
 
     @cached_property
     def _transactions(self) -> Mapping[str, tuple[list[int], list[int]]]:
-        """Transactional id -> when its transactions were invoked, in order, and their ops; those that failed
-        before brokers had a record of them began nowhere, and ended none before them."""
+        """Transactional id -> when its transactions were invoked, in order, and their ops, without those that
+        began nowhere."""
         ops = self.history.tables["ops"]
         process, txn, invoked = (numbers(ops, name) for name in ("process", "txn", "invoke_ns"))
         names = {number: one.transactional_id for number, one in self.history.processes.items()}
-        failed = np.flatnonzero((txn == 1) & (numbers(ops, "outcome") == FAIL))
-        sends = self.history.sends({EVERYWHERE: {"op": failed.tolist()}}) if len(failed) else []
-        began = {row.op for row in sends if row.outcome == OK}
-        rows = np.setdiff1d(np.flatnonzero(txn == 1), [*({*failed.tolist()} - began)])
+        rows = np.setdiff1d(np.flatnonzero(txn == 1), [*self._unheard()])
         rows = rows[np.argsort(invoked[rows], kind="stable")]
         found: dict[str, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
         for row, number, ns in zip(
@@ -176,6 +173,16 @@ class LabelledRun:
                 found[name][0].append(ns)
                 found[name][1].append(row)
         return dict(found)
+
+    def _unheard(self) -> set[int]:
+        """Transactions that began nowhere: all their sends failed, in no doubt, and as far as is known their
+        process had no producer id. Such a process reached no coordinator, and what was open stays open."""
+        ops = self.history.tables["ops"]
+        process, txn, outcome = (numbers(ops, name) for name in ("process", "txn", "outcome"))
+        known = numbers(self.history.tables["producers"], "process")
+        failed = np.flatnonzero((txn == 1) & (outcome == FAIL) & ~np.isin(process, known))
+        sends = self.history.sends({EVERYWHERE: {"op": failed.tolist()}}) if len(failed) else []
+        return {row.op for row in sends} - {row.op for row in sends if row.outcome != FAIL}
 
     def transactional_id(self, process: int) -> str:
         """Of a process, "" = it has none, or is not on record."""
