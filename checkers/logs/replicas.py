@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from checkers.engine.findings import LogFinding
 from checkers.logs.cleaned_to import cleaned_to, compacted_topics
+from checkers.logs.zookeeper_log import zookeeper_log
 from checkers.windows import INTERNAL
 from core.op import TopicPartition
 from history.evidence import Evidence
@@ -194,8 +195,12 @@ def replicas(evidence: Evidence, tp: TopicPartition) -> list[ReplicaLog]:
 
 def _directories(evidence: Evidence, tp: TopicPartition) -> list[TableRow]:
     """Rows of `partitions`: of the topic that got the name last, where several had it; without a metadata
-    log, of the one that most directories of the end are of."""
+    log, of the one that most directories of the end are of. Brokers before 2.8 note no ids: those that never
+    were replicas of the last one have the log of another one."""
     rows: list[TableRow] = evidence.of("partitions", tp).to_pylist()
+    log = evidence.once(zookeeper_log)
+    if log is not None and (nodes := log.replicas_of_last(tp)):
+        rows = [row for row in rows if row["topic_id"] is not None or row["node"] in nodes]
     ids = {row["topic_id"] for row in rows} - {None}
     if len(ids) < 2:
         return rows

@@ -122,6 +122,14 @@ class ZooKeeperLog:
         broker = self.broker_of(session)
         return () if broker is None else (broker,)
 
+    def replicas_of_last(self, tp: TopicPartition) -> frozenset[int]:
+        """All brokers that ever had a replica of a partition of the newest of several topics of a name;
+        empty = there was one topic alone, or it is not known."""
+        if self.topics.get(tp.topic, 0) < 2 or tp in self.unread:
+            return frozenset()
+        states = (one.state for one in self.states.get(tp, ()))
+        return frozenset(node for state in states for node in (*state.replicas, *state.adding))
+
     def may_control(self, session: int, zxid: int) -> bool:
         """Whether a session had /controller then. Where that went, the one that had it last may still write
         until another has it."""

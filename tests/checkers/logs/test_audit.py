@@ -16,11 +16,13 @@ from harness.evidence.directory import read
 from history.evidence import Evidence, merged
 from history.evidence_tables import END, KILLED, LOST_POWER
 from tests.checkers.logs.made import TP, Rows, at, batch, namesakes, of_all, of_partition, tables, whole
+from tests.checkers.logs.test_accept_znodes import change
 from tests.histories.broker_files import NODE
 from tests.histories.old_messages import message
 
 Made = dict[str, list[dict[str, Any]]]
 FIRST_OF_EPOCH = {1: 0, 3: 40, 4: 60}
+LED = {"leader": 2, "leader_epoch": 4, "controller_epoch": 1, "isr": [2]}
 DEAD, OLD_TAIL = 0, 60
 """Take of the node that died in leader epoch 3, with batches from OLD_TAIL on that epoch 4 never had."""
 
@@ -494,6 +496,30 @@ def test_where_topics_have_no_id_what_was_read_before_they_were_made_again_is_co
     expected = [("log-matching", 10)] if compared or topic_id else []
     assert [(each.check, each.offset) for each in found.in_logs] == expected
     assert found.asked["log-matching"] == (21 if expected else 20)
+
+
+@pytest.mark.parametrize(
+    ("names", "new", "compared"), [(2, [1, 2], False), (2, [3, 2], True), (1, [1, 2], True)]
+)
+def test_a_node_that_was_taken_off_may_keep_the_log_of_a_topic_that_is_gone(
+    names: int, new: list[int], compared: bool
+) -> None:
+    """It was down as its replica was taken off, so that it kept the folder; then the topic was made again."""
+    made = clean()
+    for row in made["batches"]:
+        row["crc"] += row["node"] == 3 and row["base"] == 10
+    topic = f"/brokers/topics/{TP.topic}"
+    first, last = ({"partitions": {"0": nodes}} for nodes in ([1, 2, 3], new))
+    rows = [change(1, 1, "create", "/brokers"), change(2, 1, "create", topic, first)]
+    rows += [change(3, 1, "create", f"{topic}/partitions/0/state", LED)]
+    if names == 1:
+        rows.append(change(4, 1, "set", topic, last))
+    else:
+        rows += [change(4, 1, "delete", topic, None), change(5, 1, "create", topic, last)]
+        rows.append(change(6, 1, "create", f"{topic}/partitions/0/state", LED))
+    made["znodes"] = rows
+    found = {each.check for each in judged(made).in_logs}
+    assert found == ({"log-matching", "replicas-equal"} if compared else set())
 
 
 @pytest.mark.parametrize("topic", ["__consumer_offsets", "__transaction_state", "__cluster_metadata"])
