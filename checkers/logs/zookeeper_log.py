@@ -184,7 +184,7 @@ def whole_log(
     """The same, for these rules: they are left open where the log is not whole, and those about partitions'
     states where one cannot be read."""
     log = evidence.once(zookeeper_log)
-    if log is None and evidence.table("znodes").num_rows:
+    if log is None and (evidence.table("znodes").num_rows or _damaged(evidence)):
         for rule in rules:
             result.leave_open(rule, NOWHERE, NOT_WHOLE)
     for tp in sorted(log.unread) if log is not None else ():

@@ -97,21 +97,22 @@ class ZooKeeperNodes(KafkaNodes):
                 self._take_znodes(node)
 
     def _take_znodes(self, node: NodeContainer) -> None:
-        what, damages = f"the log of {self.names[node.number]}", Damages()
+        """A log that cannot be had is damaged, too: it may have what no other one has."""
+        what, damages, made = f"the log of {self.names[node.number]}", Damages(), {}
         try:
             copy_data(node.own, self._copies, AT_END)
-            found = znodes.read(self._copies, damages)
+            made["znodes"] = znodes.read(self._copies, damages)
+            places = [(f"{one.file.relative_to(self._copies)}", one.position, one.why) for one in damages]
+            missed = [f"{file}, byte {position}: {why}" for file, position, why in places]
         except (ClusterError, OSError) as error:
-            self._takes.miss(f"{what}: {error}")
-            return
+            places, missed = [(znodes.FOLDER, 0, f"{error}")], [f"{error}"]
         finally:
             shutil.rmtree(self._copies, ignore_errors=True)
-        places = [(f"{one.file.relative_to(self._copies)}", one.position, one.why) for one in damages]
-        made = {"znodes": found, "damage": table(DAMAGE, places)}
+        made["damage"] = table(DAMAGE, places)
         where = self._takes.last, node.number
         self._takes.add({name: placed(name, rows, *where) for name, rows in made.items()})
-        for file, position, why in places:
-            self._takes.miss(f"{what}: {file}, byte {position}: {why}")
+        for why in missed:
+            self._takes.miss(f"{what}: {why}")
 
     def _of_brokers(self, nodes: Sequence[NodeContainer]) -> list[NodeContainer]:
         return [node for node in nodes if node.number in self._brokers]

@@ -200,6 +200,7 @@ def test_a_log_that_is_damaged_may_lack_its_end() -> None:
     assert {doubt.check for doubt in found.doubts} == set(CHECKS)
     evidence = Evidence(tables({"znodes": rows, "damage": [cut(4)]}))
     assert elections(evidence, TP).unknown
+    assert {doubt.check for doubt in judged([], damage=[cut(4)]).doubts} == set(CHECKS), "nothing of it"
     of_a_broker = cut(3) | {"file": "version-2/00000000000000000000.log"}
     assert not judged(log(), damage=[of_a_broker]).doubts
 

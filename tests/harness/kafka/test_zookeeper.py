@@ -17,6 +17,7 @@ from core.capabilities import (
     capabilities_of,
 )
 from core.config import run_config
+from core.errors import ClusterError
 from core.systems import KafkaSection
 from harness.brokers.addresses import Plan, cluster_id
 from harness.containers.cluster import ContainerCluster
@@ -196,3 +197,19 @@ def test_a_damaged_log_of_zookeeper_is_evidence_that_it_may_lack_its_end(
     ]
     (row,) = Evidence.opened(tmp_path / "evidence").table("damage").to_pylist()
     assert (row["node"], row["file"], row["position"]) == (4, "version-2/log.1", 16)
+
+
+def test_a_log_of_zookeeper_that_cannot_be_copied_is_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of an ensemble, what the others have may not be all."""
+
+    def copied(container: object, into: Path, limit: object) -> None:
+        raise ClusterError("too large")
+
+    monkeypatch.setattr(zookeeper, "copy_data", copied)
+    of = nodes(tmp_path / "a-run")
+    of.at_end([cast("NodeContainer", SimpleNamespace(number=4, own=None))])
+    assert of._takes.write(tmp_path / "evidence") == ["the log of zookeeper-4: too large"]
+    (row,) = Evidence.opened(tmp_path / "evidence").table("damage").to_pylist()
+    assert (row["node"], row["file"], row["why"]) == (4, "version-2", "too large")
