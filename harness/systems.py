@@ -32,7 +32,7 @@ from harness.run.planning import RunPlan
 from harness.run.program import RunProgram
 from harness.run.progress import Display
 from history import jsonl
-from history.events import Recorder, RunStarted
+from history.events import Event, Recorder, RunStarted
 from history.evidence import evidence_taken
 from history.run_folder import Run, write_atomically
 from history.seal import journals_listed
@@ -95,7 +95,8 @@ def _record(plan: RunPlan, run: Run, display: Display, guide: Guide) -> bool:
             with interrupts, guide:
                 run_blocking(program.run())
             ns = program.runtime.now_ns()
-            for event in (journals_listed(run, ns), *evidence_taken(run.evidence, ns)):
+            listed: list[Event] = [journals_listed(run, ns), *evidence_taken(run.evidence, ns)]
+            for event in listed:
                 recorder.write(event)
     except BaseException as error:
         # Nothing was recorded, or nothing that is worth it: the clients refused their settings.
