@@ -69,7 +69,7 @@ def _without_it(ends: ReplicaEnds, sent: float) -> Iterator[tuple[float, str]]:
 def _cuts(ends: ReplicaEnds) -> list[tuple[float, str]]:
     """The first cuts that took the record off a replica: (when, as a sentence)."""
     cuts = [
-        (after.at, f"node {node} cut its log from {before.end} to {after.end} at {after.at:.3f} s")
+        (after.at, f"node {node} cut its log from {before.ended} to {after.end} at {after.at:.3f} s")
         for node, mine in ends.moments.items()
         for before, after in itertools.pairwise(mine)
         if after.cut and before.end > ends.offset >= after.end

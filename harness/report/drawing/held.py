@@ -29,19 +29,20 @@ def _replica_strip(node: int, mine: list[ReplicaMoment], ends: ReplicaEnds, axis
     cuts = [(a, b) for a, b in pairs if b.cut and a.end > offset >= b.end]
     first_cut = cuts[0][1].at if cuts else math.inf
     has = _joined((a, b, ends.whole or b.end > offset or b.cut) for a, b in pairs if a.up and a.end > offset)
-    high = _joined((a, b, ends.whole or b.high > offset) for a, b in pairs if a.up and a.high > offset)
+    told = itertools.pairwise(one for one in [*mine, last] if not one.least)
+    high = _joined((a, b, ends.whole or b.high > offset) for a, b in told if a.up and a.high > offset)
     bars: list[Box] = []
     for begin, end, moment in has:
         style, more = (AGAIN, ", after it was cut") if begin >= first_cut else (HAS, "")
-        name, words = f"node {node} reaches past offset {offset}", f"its log ends at {moment.end}{more}"
+        name, words = f"node {node} reaches past offset {offset}", f"its log ends at {moment.ended}{more}"
         bars += axis.bar(begin, end, name, words, ABOVE, style=style)
     for begin, end, moment in high:
         words = f"{moment.high}, past offset {offset}"
         bars += axis.bar(begin, end, f"node {node}: high watermark", words, LOW, style=HIGH)
     for before, after in cuts:
-        words = f"its log ended at {before.end}, and was cut to {after.end}"
+        words = f"its log ended at {before.ended}, and was cut to {after.end}"
         bars += axis.bar(after.at, after.at, f"node {node} cuts its log", words, WHOLE, style=CUT)
-        note = f"cut off, {before.end} → {after.end}"
+        note = f"cut off, {before.end}{'+' * before.least} → {after.end}"
     return Strip(label=f"node {node}", note=note, bars=bars)
 
 
@@ -61,6 +62,8 @@ def _joined(
 
 
 def _note(last: ReplicaMoment, offset: int) -> str:
+    if last.least:
+        return f"past it at {last.at:.3f} s"
     return "past it at the end" if last.end > offset else f"ends at {last.end}"
 
 

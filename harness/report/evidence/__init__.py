@@ -1,5 +1,7 @@
 """What stands in logs and transactions around a finding.
 
+acknowledged  Offsets that a leader acknowledged, where it is known for certain which: its log
+              reached past them then.
 choice        Which findings a log or a timeline is made for: the first examples of all classes, each
               once.
 decisions     The transactions of a finding as brokers' files have them: what was decided, and which marker

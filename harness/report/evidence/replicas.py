@@ -1,7 +1,8 @@
 """How far each replica of a partition reached, around a record of a finding: the ends of its log over time.
 
 A simulated run records every change. Of real brokers there are moments: what their logs say where a replica
-leads, follows or is cut, offsets from which followers fetched (captured), and files that were taken. Between
+leads, follows or is cut, offsets that a leader acknowledged from the record's on (where it is known for
+certain which leader), offsets from which followers fetched (captured), and files that were taken. Between
 two moments a replica had the record where both say so; where they differ, nothing is said of that time.
 """
 
@@ -14,6 +15,7 @@ import pyarrow.compute as pc
 
 from core.errors import HistoryError
 from core.op import TopicPartition
+from harness.report.evidence import acknowledged
 from harness.report.inputs import Inputs
 from history import trace as tr
 from history.events import RolesSeen
@@ -25,13 +27,20 @@ from history.replica_lines import replica_lines
 @dataclass(frozen=True, slots=True)
 class ReplicaMoment:
     """What is known of a replica at one time. end: its log's end. high: its high watermark, -1 = not on
-    record. cut: the log was cut to this end. up: its node did not stand still and was not down."""
+    record. cut: the log was cut to this end. up: its node did not stand still and was not down. least: it
+    ended there or later."""
 
     at: float
     end: int
     high: int = -1
     cut: bool = False
     up: bool = True
+    least: bool = False
+
+    @property
+    def ended(self) -> str:
+        """Where its log ended, in words."""
+        return f"{self.end} or later" if self.least else str(self.end)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +82,7 @@ def build(inputs: Inputs, partition: str, offset: int) -> ReplicaEnds | None:
         if inputs.trace is not None:
             moments = _traced(inputs, inputs.trace, partition)
         else:
-            moments = _moments(inputs, TopicPartition(topic, int(number)))
+            moments = _moments(inputs, TopicPartition(topic, int(number)), offset)
         for node, moment in moments:
             found[node].append(moment)
         led = leaders(inputs, partition)
@@ -170,7 +179,9 @@ def _traced(inputs: Inputs, trace: tr.Trace, partition: str) -> Iterator[tuple[i
         yield state.node, moment
 
 
-def _moments(inputs: Inputs, tp: TopicPartition) -> Iterator[tuple[int, ReplicaMoment]]:
+def _moments(inputs: Inputs, tp: TopicPartition, offset: int) -> Iterator[tuple[int, ReplicaMoment]]:
+    for node, at, reached in acknowledged.offsets(inputs, tp, offset):
+        yield node, ReplicaMoment(at, reached + 1, least=True)
     for line in replica_lines(inputs.run, str(tp)):
         at = inputs.seconds_of_clock(line.wall.timestamp() * 1e3)
         yield line.node, ReplicaMoment(at, line.end, line.high, line.cut)
