@@ -1,4 +1,5 @@
-"""Ring 3, flushes: what brokers were set to flush, they had flushed when they died.
+"""Ring 3, flushes: what brokers were set to flush, they had flushed when they died. At the end of a run the
+harness kills all that live.
 
 A broker notes each second up to where it has flushed each log (its recovery point), and how far each log is
 committed (its high watermark). A loss of power that the harness makes keeps what the settings have flushed,
@@ -31,9 +32,10 @@ from history.evidence import Evidence
 AS_SET: Final = "flushed-as-set"
 RULES: Final = {
     AS_SET: Rule(
-        "Where brokers flush by number or by time, the recovery point that a broker left when it died is"
-        " beyond what it had to flush long enough before, less the records that may be left unflushed. It had"
-        " what was sent, and acknowledged with acks=all, while it was in sync until its death.",
+        "Where brokers flush by number or by time, the recovery point that a broker left when it died, or"
+        " was killed at the end of the run, is beyond what it had to flush long enough before, less the"
+        " records that may be left unflushed. It had what was sent, and acknowledged with acks=all, while it"
+        " was in sync until its death.",
         "UnifiedLog.append, LogManager.flushDirtyLogs, LogManager.checkpointLogRecoveryOffsets; settings"
         " flush.messages, flush.ms",
         UNFLUSHED,
@@ -75,7 +77,7 @@ def join(run: WholeRun, result: Tally) -> None:
         if lineage.unknown or lineage.topics > 1:
             continue
         for log in replicas(run.evidence, tp):
-            stay = _stay(lineage, log) if log.died else None
+            stay = _stay(lineage, log)
             if stay is not None:
                 for duty in _duties(of):
                     judge.flushed(tp, log, stay, sent, duty)

@@ -1,4 +1,4 @@
-"""What a broker that died had to have flushed, and what it need not have."""
+"""What a broker that died, or was killed at the end, had to have flushed, and what it need not have."""
 
 from pathlib import Path
 from typing import Any
@@ -71,7 +71,7 @@ def judged(tmp_path: Path, made: Made, settings: dict[str, Any], *offsets: int, 
     return of_all(CHECKS, Evidence(tables(made)), history)
 
 
-@pytest.mark.parametrize("why", [KILLED, LOST_POWER])
+@pytest.mark.parametrize("why", [KILLED, LOST_POWER, END])
 @pytest.mark.parametrize(
     ("settings", "point", "offset"),
     [
@@ -111,7 +111,6 @@ BACK = {"isr": [1, 2], "timestamp": BEGAN_MS + 12_000}
         died(0, {"isr": [2], "leader": 2}),  # alone it stays in sync when it starts again
         died(0, {"isr": [3], "leader": 3}, {"isr": [2, 3], "leader": 3}),
         died(0, high=0),  # nothing shows that it noted anything
-        died(0, why=END),
     ],
 )  # fmt: skip
 def test_where_it_may_not_have_had_it_or_noted_nothing_it_is_not_asked(tmp_path: Path, made: Made) -> None:
