@@ -19,7 +19,6 @@ from checkers.logs.elections import METADATA, newest_log
 from checkers.logs.metadata_rows import Row, record, rows
 from checkers.logs.rule import Rule, checks_of
 from checkers.logs.zookeeper_log import EphemeralZnode, TopicZnode, ZooKeeperLog, zookeeper_log
-from checkers.logs.zookeeper_time import held_up_ms
 from core.config import RunConfig, recorded_config
 from model.accepting.metadata_records import Config, LogImage
 from model.metadata.replica_placer import assign
@@ -29,8 +28,6 @@ STRIPED: Final = "placed-in-stripes"
 SPREAD: Final = "placed-over-racks"
 IN_TURN: Final = "placed-in-turn"
 AS_SET: Final = "internal-replicas-as-set"
-HEARD_MS: Final = 30_000
-"""A broker that creates a topic may have heard that late which brokers live."""
 UNKNOWN: Final = -1
 MOST_ORDERED: Final = 5
 """Brokers whose orders are all tried: which one Kafka takes them in is not on record."""
@@ -84,7 +81,7 @@ def join(run: WholeRun, result: Tally) -> None:
     if znodes is not None:
         for creation in znodes.creations:
             if creation.topic in topics:
-                _in_turn(creation, znodes, HEARD_MS + held_up_ms(run.history), result)
+                _in_turn(creation, znodes, result)
     for one in made:
         _spread(one, result)
         _striped(one, result)
@@ -202,11 +199,11 @@ def _stripes(
         yield place(usable, partitions=partitions, replication=replication, draw=draw)
 
 
-def _in_turn(one: TopicZnode, log: ZooKeeperLog, heard_ms: int, result: Tally) -> None:
+def _in_turn(one: TopicZnode, log: ZooKeeperLog, result: Tally) -> None:
     placed = tuple(one.replicas[number] for number in sorted(one.replicas))
     if not placed or len({len(replicas) for replicas in placed}) > 1:
         return
-    sets = {frozenset(_racks(log.brokers, ms).items()) for ms in _moments(log.brokers, one.ms, heard_ms)}
+    sets = {frozenset(_racks(log.brokers, ms).items()) for ms in _moments(log.brokers, one.ms)}
     if max(map(len, sets), default=0) > MOST_ORDERED:
         return
     result.asked[IN_TURN] += len(placed)
@@ -219,10 +216,11 @@ def _in_turn(one: TopicZnode, log: ZooKeeperLog, heard_ms: int, result: Tally) -
     result.refuse(LogFinding(check=IN_TURN, log=NOWHERE, offset=-1, take=-1, nodes=(), text=text))
 
 
-def _moments(brokers: Sequence[EphemeralZnode], until: int, heard_ms: int) -> list[int]:
-    """When brokers came or went, up to a time."""
+def _moments(brokers: Sequence[EphemeralZnode], until: int) -> list[int]:
+    """When brokers came or went, up to a time: a controller places topics by what its own process heard of
+    the controllers before, which may have been cut off from it, until it has said itself who lives."""
     changes = [ms for one in brokers for ms in (one.since_ms, one.until_ms)]
-    return [until, *(ms for ms in changes if until - heard_ms <= ms <= until)]
+    return [until, *(ms for ms in changes if ms <= until)]
 
 
 def _racks(brokers: Sequence[EphemeralZnode], ms: int) -> dict[int, str]:

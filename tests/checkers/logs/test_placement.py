@@ -121,11 +121,14 @@ GROWS: Replicas = [(1, 2), (2, 3), (3, 1), (1, 3), (2, 1), (3, 2)]
 """On three brokers: each is first in turn, and the second is one further away in each round."""
 
 
-def in_turn(replicas: Replicas, topic: str = "t") -> tuple[dict[str, int], int]:
-    """What placed-in-turn refuses of a topic that three brokers have, and how often it was asked."""
+def in_turn(replicas: Replicas, topic: str = "t", gone: int = 0) -> tuple[dict[str, int], int]:
+    """What placed-in-turn refuses of a topic that three brokers have, and how often it was asked. gone: a
+    broker that went 40 s before, 0 = none did."""
     brokers = [
         change(n + 1, n, "create", f"/brokers/ids/{n}", {}, owner=n) | {"ms": 1000 * n} for n in (1, 2, 3)
     ]
+    if gone:
+        brokers.append(change(9, gone, "delete", f"/brokers/ids/{gone}", None) | {"ms": 10_000})
     placed = {"partitions": {str(number): list(nodes) for number, nodes in enumerate(replicas)}}
     made = change(50, 1, "create", f"/brokers/topics/{topic}", placed, ms=50_000)
     evidence = Evidence(tables({"znodes": [change(1, 1, "create", "/brokers"), *brokers, made]}))
@@ -149,6 +152,12 @@ def in_turn(replicas: Replicas, topic: str = "t") -> tuple[dict[str, int], int]:
 )
 def test_a_topic_of_the_zookeeper_era_is_placed_in_turn(replicas: Replicas, refusals: int) -> None:
     assert in_turn(replicas) == ({"placed-in-turn": 1} if refusals else {}, len(replicas))
+
+
+def test_a_broker_that_is_cut_off_may_not_have_heard_for_long_which_brokers_live() -> None:
+    """It takes office, and places a topic before it says to all, and to itself, who lives."""
+    assert in_turn(GROWS, gone=3) == ({}, 6)
+    assert in_turn([*GROWS[:5], (1, 2)], gone=3) == ({"placed-in-turn": 1}, 6)
 
 
 # ---- Kafka's own topics
