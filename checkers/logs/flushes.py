@@ -9,11 +9,12 @@ A broker that is paused notes nothing, and stays in sync until its session ends.
 each half second; while none does, no session ends.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
+import pyarrow.compute as pc
 
 from checkers.engine.check import Tally, WholeRun
 from checkers.log_settings import MOST_COUNTED
@@ -77,7 +78,7 @@ def join(run: WholeRun, result: Tally) -> None:
         if lineage.unknown or lineage.topics > 1:
             continue
         for log in replicas(run.evidence, tp):
-            stay = _stay(lineage, log)
+            stay = _stay(lineage, log, run.evidence.once(_registrations).get(log.node, ()))
             if stay is not None:
                 for duty in _duties(of):
                     judge.flushed(tp, log, stay, sent, duty)
@@ -136,15 +137,28 @@ class _Time:
 
 
 class Stay(NamedTuple):
-    """A replica was in sync, beside another one, until its node died: since when, and until when it had heard
-    of the metadata log."""
+    """A replica was in sync, beside another one, until its process died: since when, and until when it had
+    heard of the metadata log."""
 
     since_ms: int
     until_ms: int
 
 
-def _stay(lineage: Elections, log: ReplicaLog) -> Stay | None:
-    """The last one before a death. None = it was not in sync, or nothing says it, or records may be lost."""
+def _registrations(evidence: Evidence) -> dict[int, list[tuple[int, int]]]:
+    """By broker: offset and time (ms) of each of its registrations in the newest metadata log."""
+    found: dict[int, list[tuple[int, int]]] = {}
+    log = evidence.once(newest_log)
+    if log is not None:
+        mine = log.filter(pc.equal(log["name"], "RegisterBrokerRecord"))
+        for row in mine.select(["broker", "offset", "timestamp"]).to_pylist():
+            found.setdefault(row["broker"], []).append((row["offset"], row["timestamp"]))
+    return found
+
+
+def _stay(lineage: Elections, log: ReplicaLog, registered: Sequence[tuple[int, int]]) -> Stay | None:
+    """The last one before a death, of one process: a broker that registers as its session has ended, before
+    the controller fences it, stays in sync. None = it was not in sync, or nothing says it, or records may be
+    lost."""
     heard, until_ms = lineage.heard.get((log.take, log.node), (-1, -1))
     since_ms = -1
     for offset, (ms, state) in zip(lineage.offsets, lineage.states, strict=True):
@@ -155,7 +169,9 @@ def _stay(lineage: Elections, log: ReplicaLog) -> Stay | None:
         elif since_ms < 0:
             since_ms = ms
     unclean = any(not one.clean and one.ms >= since_ms for one in lineage.found)
-    return None if since_ms < 0 or until_ms < 0 or unclean else Stay(since_ms, until_ms)
+    if since_ms < 0 or until_ms < 0 or unclean:
+        return None
+    return Stay(max([since_ms, *(ms for offset, ms in registered if offset <= heard)]), until_ms)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

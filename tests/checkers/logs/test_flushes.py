@@ -141,6 +141,20 @@ def test_while_no_controller_writes_a_broker_that_is_paused_stays_in_sync(
     assert bool(found.in_logs) is refused
 
 
+@pytest.mark.parametrize(("began_s", "asked"), [(0, 8), (4, 4), (9, 0)])
+def test_what_a_log_had_before_its_process_began_need_not_be_flushed(
+    tmp_path: Path, began_s: int, asked: int
+) -> None:
+    """A broker that is killed, and registers under a new controller at once, stays in sync meanwhile. What it
+    has is flushed with the next append."""
+    made = died(0)
+    for row in made["metadata"]:
+        if row["name"] == "NoOpRecord" and row["timestamp"] == BEGAN_MS + began_s * 1000:
+            row |= {"name": "RegisterBrokerRecord", "broker": 2}
+    found = judged(tmp_path, made, EACH, *range(20))
+    assert (found.asked[RULE], len(found.in_logs)) == (asked, bool(asked))
+
+
 def test_a_broker_that_heard_of_nothing_for_long_may_have_been_paused(tmp_path: Path) -> None:
     made = died(0)
     for row in made["metadata"]:
