@@ -17,6 +17,9 @@ from history.unit_files import read_columns
 APART_S = 0.1
 """Seconds by which a broker's log and a client's journal may disagree: the log has milliseconds."""
 
+LATE_S = 5.0
+"""Seconds by which others may name a leader before it begins to lead: it stands still, or makes a new log."""
+
 
 def offsets(inputs: Inputs, tp: TopicPartition, least: int) -> Iterator[tuple[int, float, int]]:
     """The first and the last acknowledgement of each leader, of offsets from `least` on: node, when, and the
@@ -58,7 +61,7 @@ def alone(inputs: Inputs, partition: str) -> list[tuple[float, float, int]]:
         if isinstance(event, RolesSeen)
     )
     logged = all(
-        node < 0 or any(node == one and begin <= at for begin, _, one in terms) for at, node in named
+        node < 0 or any(node == one and begin <= at + LATE_S for begin, _, one in terms) for at, node in named
     )
     return list(_of_one(terms)) if logged else []
 

@@ -49,6 +49,8 @@ SEEN = [named(0.5, -1), named(2.0, 2), named(9.5, 3)]
     ("lines", "events", "sut", "alone"),
     [
         (MOVED, SEEN, "kafka", [(0.9, 8.9, 2), (12.1, INF, 3)]),
+        (MOVED, [named(0.2, 2), *SEEN], "kafka", [(0.9, 8.9, 2), (12.1, INF, 3)]),  # it had not begun to lead
+        ([*MOVED, line(30.0, 1)], [*SEEN, named(14.0, 1)], "kafka", []),  # it had no reason to wait so long
         (MOVED[:3], SEEN, "kafka", [(0.9, 8.9, 2)]),  # node 2 may answer for ever
         ([*MOVED, line(15.0, 3), line(16.0, 2)], SEEN, "kafka", [(0.9, 8.9, 2), (12.1, 15.9, 3)]),
         ([*MOVED, line(5.0, 2, cut=True)], SEEN, "kafka", [(0.9, 8.9, 2), (12.1, INF, 3)]),
