@@ -37,7 +37,9 @@ BESIDE_BROKERS: Final = (
     "links:", "half-open:", "wire:", "partition:clients-", "delete-records:", "add-partitions:",
 )  # fmt: skip
 """How the names of faults begin that leave brokers and the links between them alone: no leader moves."""
-BETWEEN_BROKERS: Final = ("wire:markers", "wire:share-state")
+BETWEEN_BROKERS: Final = (
+    "wire:markers", "wire:share-state", "wire:fetch-", "wire:alter-partition", "wire:heartbeat-controller",
+)  # fmt: skip
 """Names of faults that begin like one of these, and are between brokers all the same."""
 SHRINKS: Final = "reassign:shrink"
 """How the names of faults begin that take a replica from partitions."""

@@ -359,6 +359,15 @@ class WiredBetween(Protocol):
         """Ask for the proxies; before `start`. Raises ClusterError, where they cannot stand here."""
 
 
+@runtime_checkable
+class WiredWithin(Protocol):
+    """As `WiredBetween`, for what keeps a cluster with a metadata quorum together: fetches of followers, and
+    what brokers ask controllers."""
+
+    async def use_wire_within(self) -> None:
+        """Ask for the proxies, before controllers, too; before `start`."""
+
+
 CAPABILITIES: Final[tuple[type, ...]] = (
     Revivable,
     Killable,
@@ -381,6 +390,7 @@ CAPABILITIES: Final[tuple[type, ...]] = (
     Linked,
     Wired,
     WiredBetween,
+    WiredWithin,
 )
 """Every capability that a cluster may have."""
 

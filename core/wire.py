@@ -31,6 +31,17 @@ class Action(StrEnum):
     """It never reaches the broker; the proxy answers with an error. No network does this."""
 
 
+def fetcher_id(node: int) -> str:
+    """The client id of a follower that fetches records, where one thread of its does that (Kafka's
+    default)."""
+    return f"broker-{node}-fetcher-0"
+
+
+def reader_id(node: int) -> str:
+    """The client id of a node that fetches the metadata log."""
+    return f"raft-client-{node}"
+
+
 class WireRule(msgspec.Struct, frozen=True, kw_only=True):
     """One rule. It takes a request that fits every condition that is given.
 

@@ -1,5 +1,5 @@
-"""Proxies between brokers in containers: one in the network of each broker, at the port that others dial, and
-of each isolated controller where that is asked for.
+"""Proxies between nodes in containers: one in the network of each broker, at the port that others dial, and
+before controllers where that is asked for.
 
 It runs in a sidecar container: the user need not be root. Addresses and firewall rules stay as they
 are, since a proxy dials only its own broker, on the loopback of that network. What a broker sends to itself
@@ -7,7 +7,7 @@ passes by all rules. A container that is started again has a new network, and ge
 one held is lost, as its connections are; rules that take every request (`times` 0) are in force there, too.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
 from core.capabilities import Listener
@@ -37,20 +37,25 @@ class Between:
         self._sidecars: dict[int, Beside] = {}
         self._stopped: list[WireProxy] = []
 
-    def stand(self, node: int, start: Callable[[str], Beside], address: str, listener: Listener) -> None:
-        """Start the proxy of a node that was started, before one of its listeners. start: a module in the
+    def stand(
+        self, node: int, start: Callable[[str], Beside], address: str, listeners: Collection[Listener]
+    ) -> None:
+        """Start the proxy of a node that was started, before these listeners of its. start: a module in the
         node's network. address: of the node in it. Raises: ClusterError."""
         self.stop(node)
-        route = ProxyRoute(
-            node=node,
-            bind=address,
-            listen=PORTS[listener],
-            host="127.0.0.1",
-            port=BEHIND[listener],
-            exempt=address,
-        )
+        routes = [
+            ProxyRoute(
+                node=node,
+                bind=address,
+                listen=PORTS[listener],
+                host="127.0.0.1",
+                port=BEHIND[listener],
+                exempt=address,
+            )
+            for listener in sorted(listeners)
+        ]
         self._sidecars[node] = sidecar = start(PROGRAM)
-        self._standing[node] = WireProxy([route], sidecar)
+        self._standing[node] = WireProxy(routes, sidecar)
         for rule in self._lasting.values():
             if node in rule.nodes:
                 self._standing[node].add(rule)

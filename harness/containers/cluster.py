@@ -326,20 +326,24 @@ class ContainerCluster(AskedBrokers, ProxiedBrokers):
         up = [node for node in self._made(nodes) if node.is_up()]
         return sum(firewall.openings(self._saved_table(node)) for node in up)
 
-    async def use_wire_between(self, *, controllers: bool = False) -> None:
-        """Ask for the proxies; before `start`. controllers: before isolated controllers, too (Kafka from 3.9
-        on, in KRaft mode)."""
-        of_controllers = {Listener.CONTROLLER} if controllers else set()
-        self._between = Between(frozenset({Listener.BROKER, *of_controllers}))
+    async def use_wire_between(self) -> None:
+        """Ask for the proxies between brokers; before `start`."""
+        self._between = self._between or Between()
+
+    async def use_wire_within(self) -> None:
+        """Ask for these, and for proxies before controllers (Kafka from 3.9 on, in KRaft mode)."""
+        self._between = Between(frozenset({Listener.BROKER, Listener.CONTROLLER}))
 
     def _stand_between(self, made: NodeContainer) -> None:
         """Start a node's proxy for other nodes, where these are asked for."""
-        listener = Listener.BROKER if made.number in self.brokers else Listener.CONTROLLER
-        if self._between is None or listener not in self._between.listeners:
+        if self._between is None:
+            return
+        reached = self._between.listeners & {*self.deployment.reached(made.number)}
+        if not reached:
             return
         network = sidecar.beside(str(made.own.id))
         self._between.stand(
-            made.number, lambda module: self._sidecar(module, network), self.addresses[made.number], listener
+            made.number, lambda module: self._sidecar(module, network), self.addresses[made.number], reached
         )
 
     # ---- starting

@@ -24,8 +24,7 @@ class NodeAddresses:
     ports: Plan
     """On the host's loopback."""
     proxied: frozenset[Listener]
-    """Listeners that other nodes reach through a proxy, which has the usual port: of brokers, and of isolated
-    controllers."""
+    """Listeners that other nodes reach through a proxy, which has the usual port."""
 
 
 class Deployment(Protocol):
@@ -42,6 +41,9 @@ class Deployment(Protocol):
 
     def image(self, client: "DockerClient") -> str:
         """The image of nodes; built where it is missing. Raises: ClusterError."""
+
+    def reached(self, node: int) -> Collection[Listener]:
+        """Listeners of a node that other nodes dial, and that a proxy can stand before."""
 
     def environment(self, node: int) -> Mapping[str, str]:
         """Environment of a node's container."""

@@ -129,7 +129,7 @@ def kafka_replicas(
         }
     )
     cluster = kafka_cluster(config, folder, ready_deadline_s=READY_S)
-    run_blocking(cluster.use_wire_between(controllers=True))
+    run_blocking(cluster.use_wire_within())
     return _running(cluster, folder, coordinators=False)
 
 

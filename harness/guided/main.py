@@ -18,7 +18,7 @@ from typing import Final, cast
 import msgspec
 from rich.console import Console
 
-from core.capabilities import Linked, Wired, WiredBetween
+from core.capabilities import Linked, Wired, WiredBetween, WiredWithin
 from core.cluster import Cluster, ServedCluster
 from core.config import RunConfig, laid_over, run_config
 from core.errors import ConfigError, ExitCode, InquestError, UsageError
@@ -41,7 +41,7 @@ LATER: Final = "schedule"
 """The nemesis of a run whose faults are asked for later."""
 COMMANDS: Final = open(0, "rb", buffering=0, closefd=False)  # noqa: SIM115 - it ends with the process
 """Without a buffer, for whose lock the end of Python would wait."""
-BEFORE: Final = (Linked, Wired, WiredBetween)
+BEFORE: Final = (Linked, Wired, WiredBetween, WiredWithin)
 """Capabilities that are made with the cluster."""
 
 

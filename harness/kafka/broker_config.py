@@ -25,6 +25,9 @@ CONTROLLER_HEAP = "128m"
 """Enough for metadata alone; a broker has 384 MB."""
 
 
+ADVERTISED: Final = "advertised.listeners"
+
+
 def environment(config: RunConfig, node: int) -> dict[str, str]:
     """Environment of a node's entry point, apart from its properties."""
     return {} if node <= config.brokers else {"HEAP": CONTROLLER_HEAP}
@@ -55,14 +58,12 @@ def server_properties(
         **listeners(bound, proxied=proxied),
         "listener.security.protocol.map": _plaintext(ALL),
     }
+    name = host(config, node)
     if "broker" in roles:
-        own |= (
-            directories(config)
-            | advertised(host(config, node), advertised_port, harness_port)
-            | rack(config, node)
-        )
-    elif Listener.CONTROLLER in proxied:
-        own["advertised.listeners"] = f"CONTROLLER://{host(config, node)}:{PORTS[Listener.CONTROLLER]}"
+        own |= directories(config) | advertised(name, advertised_port, harness_port) | rack(config, node)
+    if "controller" in roles and Listener.CONTROLLER in proxied:
+        others = [own[ADVERTISED]] if ADVERTISED in own else []
+        own[ADVERTISED] = ",".join([*others, f"CONTROLLER://{name}:{PORTS[Listener.CONTROLLER]}"])
     return lines(settings(config, own))
 
 
@@ -80,7 +81,7 @@ def advertised(name: str, advertised_port: int, harness_port: int) -> dict[str, 
     engine's host, as clients and the harness dial them."""
     return {
         "inter.broker.listener.name": "BROKER",
-        "advertised.listeners": (
+        ADVERTISED: (
             f"BROKER://{name}:{PORTS[Listener.BROKER]},"
             f"CLIENT://127.0.0.1:{advertised_port},HARNESS://127.0.0.1:{harness_port}"
         ),

@@ -1,7 +1,8 @@
 """Kafka's nodes in KRaft mode as a deployment: any released version from 3.3 on."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
+from core.capabilities import Listener
 from harness.brokers.admin.connection import BrokerConnection
 from harness.brokers.admin.protocol import ControllerView, quorum_leader
 from harness.containers.deployment import NodeAddresses
@@ -12,6 +13,11 @@ from harness.kafka.nodes import PROPERTIES, KafkaNodes
 
 class KRaft(KafkaNodes):
     """A `Deployment`."""
+
+    def reached(self, node: int) -> Collection[Listener]:
+        """See `Deployment`."""
+        of_broker = {Listener.BROKER} if node <= self._config.brokers else set()
+        return of_broker | ({Listener.CONTROLLER} if node in quorum.voters(self._config) else set())
 
     def environment(self, node: int) -> Mapping[str, str]:
         """See `Deployment`."""

@@ -15,6 +15,7 @@ from core.capabilities import (
     Remakable,
     Throttleable,
     VotersChangeable,
+    WiredWithin,
     capabilities_of,
 )
 from core.config import RunConfig
@@ -47,6 +48,7 @@ ASKED_SINCE: Final[dict[type, str]] = {
     Throttleable: "2.3",  # IncrementalAlterConfigs (KIP-339)
     Electable: "2.4",  # ElectLeaders, version 1 (KIP-460)
     Reassignable: "2.4",  # AlterPartitionReassignments (KIP-455)
+    WiredWithin: "3.9",  # controllers that say where they are reached (KIP-853)
 }
 """The first line whose brokers know the requests of a capability."""
 
@@ -122,6 +124,8 @@ def _capabilities(config: RunConfig) -> frozenset[type]:
         unknown.add(DiskFillable)
     if not is_dynamic(config):
         unknown.add(VotersChangeable)
+    if config.section(KafkaSection).deployment != "kraft":
+        unknown.add(WiredWithin)
     return capabilities_of(_kind(config)) - unknown
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+from core.capabilities import Listener
 from core.config import RunConfig
 from core.errors import ClusterError
 from harness.brokers.admin.connection import BrokerConnection
@@ -70,6 +71,10 @@ class ZooKeeperNodes(KafkaNodes):
         self._brokers = self.names
         self._ensemble = {node: f"zookeeper-{node}" for node in range(first, first + self._section.ensemble)}
         self.names = {**self._brokers, **self._ensemble}
+
+    def reached(self, node: int) -> Collection[Listener]:
+        """See `Deployment`."""
+        return {Listener.BROKER} if node in self._brokers else set()
 
     def environment(self, node: int) -> Mapping[str, str]:
         """See `Deployment`."""

@@ -78,7 +78,8 @@ class StagedCluster:
         if wire:
             run_blocking(self.cluster.use_wire())
         if between:
-            run_blocking(self.cluster.use_wire_between(controllers=controllers))
+            use = self.cluster.use_wire_within if controllers else self.cluster.use_wire_between
+            run_blocking(use())
         self.say = say
 
     def start(self) -> None:

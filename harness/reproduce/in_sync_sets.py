@@ -6,6 +6,7 @@ from typing import Final
 
 from core.op import TopicPartition
 from core.runtime import run_blocking
+from core.wire import fetcher_id, reader_id
 from harness.processes.waiting import NotYet, until
 from harness.reproduce.cluster import PAUSE_S
 from harness.reproduce.late_requests import seen
@@ -35,14 +36,14 @@ def pending_expansion(stage: FiveBrokers, name: str, good: bool) -> Sent:
     stage.in_sync_are({d}, tp)
     controller = max(stage.cluster.nodes)
     with ExitStack() as late, ExitStack() as asked:
-        with stage.held(d, client_id=_fetcher(c)) as of_c:
-            with stage.held(d, client_id=_fetcher(e)) as of_e:
+        with stage.held(d, client_id=fetcher_id(c)) as of_c:
+            with stage.held(d, client_id=fetcher_id(e)) as of_e:
                 run_blocking(stage.cluster.revive([e, c]))
                 stage.awake(e, c)
                 seen(stage, of_e, "caught")
                 seen(stage, of_c, "caught")
                 if not good:
-                    seen(stage, late.enter_context(stage.held(controller, client_id=_reader(d))), "caught")
+                    seen(stage, late.enter_context(stage.held(controller, client_id=reader_id(d))), "caught")
                     stage.say(f"broker {d} reads no metadata")
             stage.in_sync_are({d, e}, tp, witness=stage.a)
             if good:
@@ -50,7 +51,7 @@ def pending_expansion(stage: FiveBrokers, name: str, good: bool) -> Sent:
             asks = asked.enter_context(stage.held(controller, "alter_partition"))
         seen(stage, asks, "caught")
         stage.say(f"broker {d} asks for broker {c}, and the network holds it")
-        with stage.held(d, client_id=_fetcher(c)) as again:
+        with stage.held(d, client_id=fetcher_id(c)) as again:
             seen(stage, again, "caught")
             late.close()
             _applied(stage, f"{name}-after")
@@ -60,16 +61,6 @@ def pending_expansion(stage: FiveBrokers, name: str, good: bool) -> Sent:
             stage.leads(c, tp, stage.a)
     producer.write(tp, "two")
     return sent_by(producer)
-
-
-def _fetcher(node: int) -> str:
-    """What a follower calls itself; all of the schedules' brokers have one thread that fetches."""
-    return f"broker-{node}-fetcher-0"
-
-
-def _reader(node: int) -> str:
-    """What a broker calls itself that reads the metadata log."""
-    return f"raft-client-{node}"
 
 
 def _elected_at_once(stage: FiveBrokers, tp: TopicPartition, asked: ExitStack) -> None:

@@ -11,7 +11,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from core.capabilities import Linked, Wired, WiredBetween
+from core.capabilities import Linked, Wired, WiredBetween, WiredWithin
 from core.cluster import PROGRAM_LOST, SENT, Cluster
 from core.errors import ClusterError, ConfigError
 from core.op import Phase, TopicPartition
@@ -187,6 +187,8 @@ class RunProgram:
             await self.cluster.use_wire()
         if isinstance(self.cluster, WiredBetween) and WiredBetween in needs(self.plan.steps):
             await self.cluster.use_wire_between()
+        if isinstance(self.cluster, WiredWithin) and WiredWithin in needs(self.plan.steps):
+            await self.cluster.use_wire_within()
         self.clients.launch()
         begin = self._now()
         await self.cluster.start()

@@ -57,7 +57,8 @@ def first_sent(sends: Iterable[Row], send: Row) -> int:
 
 
 SPARING = re.compile(
-    "(links|half-open|delete-records|add-partitions):|partition:clients-|wire:(?!markers|share-state)"
+    "(links|half-open|delete-records|add-partitions):|partition:clients-|wire:(?!markers|share-state|"
+    "fetch-|alter-partition|heartbeat-controller)"
 )
 
 

@@ -272,6 +272,8 @@ class Recording(Recorder):
 
     async def use_wire_between(self) -> None: ...
 
+    async def use_wire_within(self) -> None: ...
+
     async def rule(self, rules: Sequence[WireRule]) -> None:
         numbers = self.works("rule", [rule.number for rule in rules])
         self.rules |= {rule.number: rule for rule in rules if rule.number in numbers}

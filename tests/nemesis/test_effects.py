@@ -703,6 +703,76 @@ def test_writes_of_share_state_are_taken_on_their_way_to_a_leader_of_its_log() -
     assert {rule.nodes for (rule,) in rules} == {(2,), (3,)}
 
 
+LED = Roles(
+    ns=0,
+    leaders={tp: 1 + number % 2 for number, tp in enumerate(DATA)},
+    isr=dict.fromkeys(DATA, (1, 2, 3)),
+    controller=3,
+)
+"""Brokers 1 and 2 lead, 3 is the controller, and all are in sync."""
+FETCHES = {(1, "broker-2-fetcher-0"), (1, "broker-3-fetcher-0"), (2, "broker-1-fetcher-0")}
+FETCHES |= {(2, "broker-3-fetcher-0")}
+
+
+def within(kind: str, roles: Roles = LED, down: tuple[int, ...] = ()) -> list[tuple[WireRule, ...]]:
+    """Rules of a kind with many seeds."""
+    view = ClusterView(nodes=(1, 2, 3), brokers=(1, 2, 3), roles=roles, names=NAMES, down=down)
+    assert WIRE.effect is not None
+    return [WIRE.effect.aim(step_of(f"wire:{kind}", seed), view).rules for seed in range(60)]
+
+
+def paths(rules: Sequence[WireRule]) -> set[tuple[int | str, ...]]:
+    return {(*rule.nodes, rule.client_id) for rule in rules}
+
+
+@pytest.mark.parametrize(
+    ("kind", "api", "taken"),
+    [
+        ("fetch-between", "fetch", FETCHES),
+        ("fetch-metadata", "fetch", {(3, "raft-client-1"), (3, "raft-client-2")}),
+        ("alter-partition", "alter_partition", {(3, "")}),
+        ("heartbeat-controller", "broker_heartbeat", {(3, "")}),
+    ],
+)
+def test_what_keeps_a_cluster_together_is_taken_where_it_goes(
+    kind: str, api: str, taken: set[tuple[int | str, ...]]
+) -> None:
+    rules = [one for one, *_ in within(kind)]
+    assert paths(rules) == taken
+    assert {(rule.api, rule.between) for rule in rules} == {(api, True)}
+    assert {rule.action for rule in rules} == set(Action) - {Action.REFUSE, Action.DROP_RESPONSE}
+    assert not any(rule.until_api for rule in rules)
+
+
+def test_a_follower_lags_until_its_leader_asks_for_another_in_sync_set() -> None:
+    helpers = [helper for _, helper in within("alter-partition")]
+    assert paths(helpers) == FETCHES
+    assert {(one.api, one.action, one.times, one.between) for one in helpers} == {
+        ("fetch", Action.HOLD, 0, True)
+    }
+    by_second = within("alter-partition", dataclasses.replace(LED, controller=2))  # it asks itself unseen
+    assert {helper.nodes for _, helper in by_second} == {(1,)}
+    cluster = Recording(brokers=3)
+    done = hit(cluster, "wire:alter-partition")
+    assert {*cluster.rules} == {done.rules[0].number}  # the follower is back as soon as one was taken
+    assert done.nodes == ()
+    assert done.text.startswith("AlterPartition of tx-0 to node 2 ")
+
+
+@pytest.mark.parametrize("kind", ["fetch-metadata", "alter-partition", "heartbeat-controller"])
+def test_where_no_controller_is_known_nothing_that_it_is_asked_is_taken(kind: str) -> None:
+    with pytest.raises(NoTarget, match="no active controller is known"):
+        within(kind, dataclasses.replace(LED, controller=-1))
+    with pytest.raises(NoTarget, match="no active controller is known"):
+        within(kind, down=(3,))
+
+
+def test_a_follower_or_leader_that_is_down_asks_nothing() -> None:
+    assert {rules[0].client_id for rules in within("fetch-between", down=(2,))} == {"broker-3-fetcher-0"}
+    with pytest.raises(NoTarget, match="no leader of a partition"):
+        within("fetch-between", down=(1, 2))
+
+
 def test_the_producer_id_of_a_client_that_is_started_again_is_taken() -> None:
     asked: set[int] = set()
     found: list[WireRule] = []

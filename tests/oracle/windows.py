@@ -26,7 +26,8 @@ def of_brokers(fault: FaultStarted) -> bool:
     if family == "partition":
         return kind not in ("clients-requests", "clients-responses")
     if family == "wire":
-        return kind in ("markers", "share-state")
+        of_nodes = ("markers", "share-state", "alter-partition", "heartbeat-controller")
+        return kind in of_nodes or kind.startswith("fetch-")
     return family not in ("links", "half-open", "delete-records", "add-partitions")
 
 

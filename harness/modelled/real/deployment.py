@@ -84,6 +84,10 @@ class ModelNodes:
         """See `Deployment`."""
         return ensure_code_image(client)
 
+    def reached(self, node: int) -> Collection[Listener]:
+        """See `Deployment`."""
+        return {Listener.BROKER} if node in self._brokers else set()
+
     def environment(self, node: int) -> Mapping[str, str]:
         """See `Deployment`."""
         return {}

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
-from core.capabilities import DiskFailable, Remakable, Throttleable, capabilities_of
+from core.capabilities import DiskFailable, Remakable, Throttleable, WiredWithin, capabilities_of
 from core.cluster import ServedCluster
 from core.config import RunConfig
 from core.systems import ModelSection
@@ -26,9 +26,10 @@ def cluster(config: RunConfig, run_dir: Path) -> ServedCluster:
 
 def capabilities(config: RunConfig) -> Collection[type]:
     """Those of containers, or of processes. No setting of the model's brokers is dynamic, they serve no
-    deletion of topics, and what they do about a disk that fails is not Kafka's."""
+    deletion of topics, what they do about a disk that fails is not Kafka's, and what they say to each other
+    has no form that a proxy knows."""
     every = capabilities_of(ContainerCluster if _contained(config) else ModelCluster)
-    return every - {DiskFailable, Remakable, Throttleable}
+    return every - {DiskFailable, Remakable, Throttleable, WiredWithin}
 
 
 def release(run: str, config: RunConfig) -> list[str]:

@@ -20,6 +20,7 @@ from core.capabilities import (
     Remakable,
     ShareOffsets,
     Toxic,
+    WiredWithin,
     capabilities_of,
 )
 from core.client_settings import SessionSpec
@@ -76,14 +77,14 @@ def capabilities(config: RunConfig) -> Collection[type]:
     """What its cluster offers: no reassignment could be cancelled before KIP-455 (2.4), and with ZooKeeper
     the model has no further partitions and deletes no topics."""
     era = settings_of_run(config, config.section(SimulatedSection).era, "").era
-    without = {Reassignable, Growable, Remakable} if era.zookeeper else set()
+    without = {Reassignable, Growable, Remakable, WiredWithin} if era.zookeeper else set()
     return capabilities_of(SimulatedCluster) - without
 
 
 class SimulatedCluster(Administered):
     """`Cluster`, `Killable`, `Powered`, `Pausable`, `HalfOpenable`, `Restartable`, `Electable`,
     `Reassignable`, `Growable`, `Deletable`, `Remakable`, `Throttleable`, `Linked`, `Wired`,
-    `WiredBetween`, `SharesGroups`."""
+    `WiredBetween`, `WiredWithin`, `SharesGroups`."""
 
     def __init__(self, config: RunConfig, scheduler: Scheduler) -> None:
         self.config = config
@@ -407,6 +408,9 @@ class SimulatedCluster(Administered):
         """It is always there."""
 
     async def use_wire_between(self) -> None:
+        """It is always there."""
+
+    async def use_wire_within(self) -> None:
         """It is always there."""
 
     async def rule(self, rules: Sequence[WireRule]) -> None:

@@ -13,10 +13,12 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from core.errors import ClusterError
-from core.wire import Action, RuleTally, Seen, WireRule
+from core.wire import Action, RuleTally, Seen, WireRule, fetcher_id, reader_id
 from harness.modelled.virtual.network import CLIENTS, DELAY_US, Message, Network, VirtualConnection
 from harness.modelled.virtual.scheduler import Scheduler
+from model.protocol.controller_messages import QuorumFetch
 from model.protocol.coordinator_messages import WriteTxnMarkers, WriteTxnMarkersResponse
+from model.protocol.messages import Fetch
 from model.protocol.requests import ErrorResponse
 
 
@@ -51,7 +53,7 @@ class Wire:
         for rule in rules:
             if rule.action is Action.REFUSE:
                 raise ClusterError("in the simulation nothing between clients and brokers refuses a request")
-            if rule.versions or rule.client_id or rule.partition:
+            if rule.versions or rule.partition or (rule.client_id and not rule.between):
                 raise ClusterError(
                     "simulated requests have no version, client id or partition that a rule asks"
                 )
@@ -133,6 +135,8 @@ class Wire:
     def _saw(self, what: str, message: Message, rule: WireRule, error: int | None = None) -> None:
         content, connection = message.content, message.connection
         named = [*sorted(_ids(content)), *filter(None, [getattr(content, "group", "")]), *_marked(content)]
+        if isinstance(content, Fetch | QuorumFetch) and connection.client != CLIENTS:
+            named.append(f"broker {connection.client}")
         self._seen.append(
             Seen(
                 ns=self._scheduler.ns,
@@ -143,7 +147,7 @@ class Wire:
                 api=_api(content),
                 version=-1,
                 correlation_id=message.number,
-                client_id=str(connection.process if connection.client == CLIENTS else connection.client),
+                client_id=_client_id(message),
                 named=", ".join(named),
                 error=error,
                 skipped=self._tallies[rule.number].skipped if what == "caught" else 0,
@@ -213,6 +217,8 @@ def _fits(rule: WireRule, message: Message) -> bool:
         return False
     if _api(content) != rule.api or (rule.nodes and message.connection.server not in rule.nodes):
         return False
+    if rule.client_id and rule.client_id != _client_id(message):
+        return False
     if rule.transactional_id and rule.transactional_id not in _ids(content):
         return False
     return not rule.group or getattr(content, "group", None) == rule.group
@@ -231,9 +237,19 @@ def _marked(content: object) -> list[str]:
     return [*sorted(producers), *sorted(partitions)]
 
 
+def _client_id(message: Message) -> str:
+    """What the sender calls itself: a process its number, a node as Kafka's."""
+    connection = message.connection
+    if connection.client == CLIENTS:
+        return str(connection.process)
+    if isinstance(message.content, QuorumFetch):
+        return reader_id(connection.client)
+    return fetcher_id(connection.client) if isinstance(message.content, Fetch) else str(connection.client)
+
+
 def _api(content: object) -> str:
     """Kafka's name of a request's API in small letters: of an EndTxn, `end_txn`."""
-    return _small(type(content).__name__)
+    return "fetch" if isinstance(content, QuorumFetch) else _small(type(content).__name__)
 
 
 @cache

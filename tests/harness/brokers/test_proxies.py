@@ -93,13 +93,13 @@ def test_a_node_that_starts_again_gets_the_rules_that_take_every_request(
 ) -> None:
     between = Between(frozenset({Listener.BROKER, Listener.CONTROLLER}))
     program: Any = lambda _: NoProgram()  # noqa: E731
-    between.stand(1, program, "10.0.0.1", Listener.BROKER)
-    between.stand(4, program, "10.0.0.4", Listener.CONTROLLER)
+    between.stand(1, program, "10.0.0.1", [Listener.BROKER])
+    between.stand(4, program, "10.0.0.4", [Listener.CONTROLLER])
     assert [(one.route.listen, one.route.port) for one in standing] == [(9092, 9096), (9093, 9097)]
     for rule in (held(7, 1), held(8, 4), held(9, 1, times=3), held(10, 1)):
         between.add(rule)
     between.lift([10])
-    between.stand(1, program, "10.0.0.1", Listener.BROKER)
+    between.stand(1, program, "10.0.0.1", [Listener.BROKER])
     assert standing[2].did == [("add", 7)]
     between.release(7)
     between.lose(8)

@@ -41,6 +41,17 @@ def test_behind_a_proxy_an_isolated_controller_advertises_the_port_where_that_li
     assert broker["controller.quorum.voters"] == "4@controller-4:9093"
 
 
+def test_behind_proxies_a_broker_that_is_controller_advertises_both_ports() -> None:
+    both = frozenset({Listener.BROKER, Listener.CONTROLLER})
+    usual, found = settings(2), settings(2, proxied=both)
+    assert found["listeners"] == "BROKER://:9096,CONTROLLER://:9097,CLIENT://:9094,HARNESS://:9095"
+    more = f"{usual['advertised.listeners']},CONTROLLER://broker-2:9093"
+    assert {key: value for key, value in found.items() if usual[key] != value} == {
+        "listeners": found["listeners"],
+        "advertised.listeners": more,
+    }
+
+
 def test_isolated_controllers_vote_alone_and_have_no_clients() -> None:
     broker, controller = settings(3, controllers=3), settings(5, controllers=3)
     assert broker["process.roles"] == "broker"

@@ -14,6 +14,7 @@ from core.capabilities import (
     Reassignable,
     Remakable,
     Throttleable,
+    WiredWithin,
     capabilities_of,
 )
 from core.config import run_config
@@ -154,10 +155,10 @@ def test_a_session_in_zookeeper_is_as_long_as_plans_take_it_for(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("version", "lacks"),
     [
-        ("0.10.2.2", {Deletable, Remakable, Growable, Throttleable, Electable, Reassignable}),
-        ("0.11.0.3", {Growable, Throttleable, Electable, Reassignable}),
-        ("1.1.1", {Throttleable, Electable, Reassignable}),
-        ("2.4.1", set()),
+        ("0.10.2.2", {Deletable, Remakable, Growable, Throttleable, Electable, Reassignable, WiredWithin}),
+        ("0.11.0.3", {Growable, Throttleable, Electable, Reassignable, WiredWithin}),
+        ("1.1.1", {Throttleable, Electable, Reassignable, WiredWithin}),
+        ("2.4.1", {WiredWithin}),
     ],
 )
 def test_old_brokers_lack_the_requests_of_some_capabilities(version: str, lacks: set[type]) -> None:

@@ -432,7 +432,7 @@ def test_every_reproduction_has_a_stage_on_both_of_its_versions(
 
     def made(config: RunConfig, folder: Path) -> SimpleNamespace:
         staged.append(config.section(KafkaSection).version)
-        return SimpleNamespace(use_wire=proxied, use_wire_between=proxied)
+        return SimpleNamespace(use_wire=proxied, use_wire_between=proxied, use_wire_within=proxied)
 
     monkeypatch.setattr(cluster, "kafka_cluster", made)
     monkeypatch.setattr(attempts, "on_one_cluster", lambda stage, wanted, folder: [])

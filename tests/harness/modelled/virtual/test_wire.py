@@ -13,11 +13,13 @@ from core.errors import ClusterError
 from core.wire import Action, WireRule
 from harness.explore.profile import BASE
 from harness.explore.trial import checked, forbidden, trial
-from harness.modelled.virtual.network import VirtualConnection
+from harness.modelled.virtual.network import CLIENTS, VirtualConnection
 from harness.modelled.virtual.run import Simulated, simulate
 from harness.modelled.virtual.wire import Wire
 from history import events as ev
+from model.protocol.controller_messages import BrokerHeartbeat, QuorumFetch
 from model.protocol.coordinator_messages import EndTxn, Heartbeat, TxnMarker, WriteTxnMarkers
+from model.protocol.messages import Fetch
 from nemesis.families import wire
 from tests.harness.modelled.virtual.one_node import OneNode
 from tests.harness.modelled.virtual.test_labels import recorded
@@ -237,6 +239,25 @@ def test_neither_nodes_nor_the_harness_are_hit(bench: Bench) -> None:
 def test_conditions_that_messages_do_not_have_are_refused(bench: Bench, settings: dict[str, Any]) -> None:
     with pytest.raises(ClusterError, match="that a rule asks"):
         bench.rule(Action.HOLD, **settings)
+
+
+def test_rules_between_nodes_know_them_by_the_names_that_kafkas_have(bench: Bench) -> None:
+    asked = {
+        "broker-2-fetcher-0": Fetch(2, {}),
+        "raft-client-2": QuorumFetch(2, 1, 0, 0),
+        "2": BrokerHeartbeat(1, 2, 7, 0),
+    }
+    for number, (name, request) in enumerate(asked.items()):
+        api = "broker_heartbeat" if name == "2" else "fetch"
+        rule = WireRule(number=number, api=api, action=Action.HOLD, client_id=name, times=0, between=True)
+        bench.wire.rule([rule])
+        for client in (2, 3, CLIENTS):
+            bench.ask(bench.connect(client=client), request)
+        (one,) = bench.wire.seen(number)
+        assert (one.client_id, one.api, one.what) == (name, api, "caught")
+        assert one.named == ("" if name == "2" else "broker 2")
+    bench.until(100)
+    assert len(bench.came) == 2 * len(asked)
 
 
 def test_rules_between_brokers_take_what_nodes_send_to_others_and_leave_clients_alone(bench: Bench) -> None:
