@@ -6,6 +6,7 @@ The cluster has unclean elections on and min.insync.replicas 1, so that `unclean
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from core.wire import Action, WireRule
 from harness.containers.cluster import ContainerCluster
 from harness.kafka.system import kafka_cluster
 from nemesis.execute import heal, inject
+from nemesis.families.wire import WITHIN
 from nemesis.types import AimedFault, Environment, PlannedFault, WorkloadNames
 from tests.docker.conftest import roles_when, whole
 from tests.harness.brokers.expected_node import answers, one_way
@@ -68,7 +70,7 @@ def behind(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ContainerCluste
     cluster = kafka_cluster(config, folder)
     try:
         run_blocking(cluster.use_proxies())
-        run_blocking(cluster.use_wire_between())
+        run_blocking(cluster.use_wire_within())
         run_blocking(cluster.start())
         run_blocking(cluster.create_topic(TOPIC, len(TPS), 3, {}))
         yield cluster
@@ -99,11 +101,11 @@ def test_proxies_lead_to_the_node_that_clients_mean_to_reach(behind: ContainerCl
     assert answers(behind.endpoint()) == one_way(3)
 
 
-def hit(stage: Environment, name: str, seed: int = 0) -> AimedFault:
+def hit(stage: Environment, name: str, seed: int = 0, fault: int = 0) -> AimedFault:
     head, _, target = name.partition("@")
     family, _, kind = head.partition(":")
     step = PlannedFault(
-        fault=0, name=name, family=family, kind=kind, target=target, at_s=1, hold_s=6, seed=seed
+        fault=fault, name=name, family=family, kind=kind, target=target, at_s=1, hold_s=6, seed=seed
     )
     return run_blocking(inject(stage, step, run_blocking(stage.cluster.roles()), NAMES))
 
@@ -140,6 +142,28 @@ class Client:
     @property
     def total(self) -> int:
         return sum(map(len, self.acked.values()))
+
+
+@contextmanager
+def loaded(client: Client) -> Iterator[None]:
+    """Meanwhile the client sends to all partitions."""
+    stop = threading.Event()
+
+    def load() -> None:
+        number = 0
+        while not stop.is_set():
+            for tp in TPS:
+                client.send(tp.partition, b"v%d" % number)
+                number += 1
+            client.producer.poll(0.02)
+
+    writer = threading.Thread(target=load)
+    writer.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        writer.join()
 
 
 @pytest.mark.parametrize(
@@ -214,19 +238,7 @@ def test_a_replica_that_misses_records_becomes_leader(
     behind: ContainerCluster, stage: Environment, tmp_path: Path
 ) -> None:
     client = Client(behind)
-    stop = threading.Event()
-
-    def load() -> None:
-        number = 0
-        while not stop.is_set():
-            for tp in TPS:
-                client.send(tp.partition, b"v%d" % number)
-                number += 1
-            client.producer.poll(0.02)
-
-    writer = threading.Thread(target=load)
-    writer.start()
-    try:
+    with loaded(client):
         begin = time.monotonic()
         injected = hit(stage, "unclean:lagging@leader")
         print(f"{injected.text}: made in {time.monotonic() - begin:.1f} s")
@@ -237,9 +249,6 @@ def test_a_replica_that_misses_records_becomes_leader(
             15,
             "another replica leads every partition",
         )
-    finally:
-        stop.set()
-        writer.join()
     client.producer.flush(10)
     run_blocking(heal(stage, injected))
     whole(behind, TOPIC)
@@ -347,3 +356,19 @@ def test_a_graceful_restart_hands_over_before_it_ends(behind: ContainerCluster, 
     (node,) = injected.nodes
     roles_when(behind, lambda r: all(r.leaders[tp] not in (-1, node) for tp in TPS), 2, "handed over")
     run_blocking(heal(stage, injected))
+
+
+@pytest.mark.parametrize("kind", WITHIN)
+def test_what_keeps_the_cluster_together_is_taken_on_its_way(
+    behind: ContainerCluster, stage: Environment, kind: str
+) -> None:
+    with loaded(Client(behind)):  # a follower lags where there is something to fetch
+        done = hit(stage, f"wire:{kind}", fault=100 + WITHIN.index(kind))
+    (rule, *_) = done.rules
+    caught = [one for one in run_blocking(behind.seen(rule.number)) if one.what == "caught"]
+    assert caught
+    assert {one.api for one in caught} == {rule.api}
+    assert {one.node for one in caught} == {*rule.nodes}
+    assert f" to node {caught[0].node} " in done.text
+    run_blocking(heal(stage, done))
+    whole(behind, TOPIC)
