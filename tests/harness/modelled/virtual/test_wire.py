@@ -245,7 +245,7 @@ def test_rules_between_nodes_know_them_by_the_names_that_kafkas_have(bench: Benc
     asked = {
         "broker-2-fetcher-0": Fetch(2, {}),
         "raft-client-2": QuorumFetch(2, 1, 0, 0),
-        "2": BrokerHeartbeat(1, 2, 7, 0),
+        "2": BrokerHeartbeat(2, 7, 0),
     }
     for number, (name, request) in enumerate(asked.items()):
         api = "broker_heartbeat" if name == "2" else "fetch"
