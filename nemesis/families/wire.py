@@ -39,7 +39,7 @@ ASKED_S = 6.0
 """The same for what brokers ask controllers, and not at all times: they say every 2 s at least that they
 live, and ask for another in-sync set when a follower has lagged for long enough (3 s)."""
 HELPER = 1_000_000
-"""Added to the number of a rule that brings about what another one is to take."""
+"""Added to the number of a rule that causes what another one is to take."""
 SKIP_S = 0.5
 """How long a rule lets requests pass: after that it takes the next one, whatever its number."""
 
@@ -252,7 +252,7 @@ async def _apply(env: Environment, hit: AimedFault) -> AimedFault:
     more = f" (the first of up to {rule.times})" if rule.times > 1 else ""
     by = f"; client {hit.slots[0]} was killed and started again" if hit.slots else ""
     text = f"{name}{of} to node {first.node}{more} {what}{less if first.skipped < rule.skip else ''}{by}"
-    # whoever did not hear, or was not heard, may lose what it leads
+    # a broker that did not hear, or was not heard, may lose what it leads
     return replace(hit, nodes=() if hit.step.kind in WITHIN else (first.node,), text=text)
 
 
