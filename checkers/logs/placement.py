@@ -59,12 +59,12 @@ RULES: Final = {
 
 class _Creation(NamedTuple):
     """Partitions that one request created, by their numbers, with their replicas. offset: of the first one.
-    usable: the brokers that could get replicas. minimum: the min.insync.replicas that the topic got, 0 = none
-    (UNKNOWN)."""
+    usable: the brokers that could get replicas, in each way that the log leaves open. minimum: the
+    min.insync.replicas that the topic got, 0 = none (UNKNOWN)."""
 
     topic: str
     offset: int
-    usable: Sequence[UsableBroker]
+    usable: Sequence[Sequence[UsableBroker]]
     placed: Sequence[tuple[int, tuple[int, ...]]]
     minimum: int
 
@@ -158,26 +158,37 @@ def _as_set(config: RunConfig, created: Iterable[_Creation], result: Tally, *, z
                 _refuse_creation(AS_SET, one, text, result, znodes=znodes)
 
 
-def _usable(image: LogImage, racks: Mapping[int, str]) -> list[UsableBroker]:
-    brokers = image.brokers.items()
-    return [UsableBroker(n, racks.get(n, ""), one.fenced) for n, one in brokers if not one.leaving]
+def _usable(image: LogImage, racks: Mapping[int, str]) -> list[list[UsableBroker]]:
+    """A broker that shuts down in order gets no replicas. A controller forgets that it does as it fences it
+    (BrokerHeartbeatManager.touch); another one learns it only with its next heartbeat."""
+    brokers = [UsableBroker(n, racks.get(n, ""), one.fenced) for n, one in image.brokers.items()]
+    leaving = sorted(n for n, one in image.brokers.items() if one.leaving and not one.fenced)
+    return [
+        [one for one in brokers if one.broker not in without]
+        for count in range(len(leaving), -1, -1)
+        for without in itertools.combinations(leaving, count)
+    ]
 
 
 def _spread(one: _Creation, result: Tally) -> None:
-    racks, fenced = {b.broker: b.rack for b in one.usable}, {b.broker for b in one.usable if b.fenced}
+    every = one.usable[-1]
+    racks, fenced = {b.broker: b.rack for b in every}, {b.broker for b in every if b.fenced}
+    least = min(len({broker.rack for broker in usable}) for usable in one.usable)
     result.asked[SPREAD] += len(one.placed)
     for number, replicas in one.placed:
         on = len({racks.get(broker) for broker in replicas})
-        if on < min(len(replicas), len({*racks.values()})):
-            _refuse(SPREAD, one, number, f"that is {on} of {len({*racks.values()})} racks", result)
+        if on < min(len(replicas), least):
+            _refuse(SPREAD, one, number, f"that is {on} of {least} racks", result)
         elif replicas[0] in fenced:
             _refuse(SPREAD, one, number, f"broker {replicas[0]} is fenced", result)
 
 
 def _striped(one: _Creation, result: Tally) -> None:
-    first = one.placed[: sum(not broker.fenced for broker in one.usable)]
+    lead = min(sum(not broker.fenced for broker in usable) for usable in one.usable)
+    first = one.placed[: max(lead, 1)]
+    placed = tuple(replicas for _, replicas in first)
     result.asked[STRIPED] += len(first)
-    if tuple(replicas for _, replicas in first) not in _stripes(one.usable, len(first), len(first[0][1])):
+    if not any(placed in _stripes(usable, len(placed), len(placed[0])) for usable in one.usable):
         before = "; ".join(_told(replicas) for _, replicas in first[:-1])
         why = f"the placer does that from no start, where it put the ones before on {before or 'none'}"
         _refuse(STRIPED, one, first[-1][0], why, result)
@@ -186,7 +197,9 @@ def _striped(one: _Creation, result: Tally) -> None:
 def _stripes(
     usable: Sequence[UsableBroker], partitions: int, replication: int
 ) -> Iterator[tuple[tuple[int, ...], ...]]:
-    """What the placer may make of partitions, by what it draws."""
+    """What the placer may make of partitions, by what it draws; nothing where there are too few brokers."""
+    if replication > len(usable) or all(broker.fenced for broker in usable):
+        return
     sizes: list[int] = []
 
     def note(size: int) -> int:

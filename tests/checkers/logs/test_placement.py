@@ -114,6 +114,42 @@ def test_brokers_are_shuffled_after_as_many_partitions_as_there_are_brokers() ->
     assert made[3:] != made[:3]
 
 
+SHUTS_DOWN, FENCED = {"body": '{"inControlledShutdown": 1}'}, {"fenced": 1}
+
+
+@pytest.mark.parametrize(
+    ("brokers", "changes", "replicas", "rules"),
+    [
+        (3, [SHUTS_DOWN, FENCED], (1, 2, 3), set()),  # as one that was fenced at once it gets replicas
+        (3, [FENCED], (1, 2, 3), set()),
+        (3, [SHUTS_DOWN, FENCED], (3, 1, 2), {"placed-in-stripes", "placed-over-racks"}),  # and leads nothing
+        (4, [SHUTS_DOWN, FENCED], (1, 2, 3), {"placed-in-stripes"}),  # nor does it where others are
+        (4, [SHUTS_DOWN, FENCED], (1, 2, 4), set()),
+        (4, [SHUTS_DOWN], (1, 2, 4), set()),
+        (4, [SHUTS_DOWN], (3, 4, 1), set()),  # a new controller does not know yet that it shuts down
+        (4, [SHUTS_DOWN], (3, 1, 4), {"placed-in-stripes"}),
+        (3, [SHUTS_DOWN], (1, 3, 2), {"placed-in-stripes"}),
+    ],
+)
+def test_a_broker_that_shut_down_in_order_gets_replicas_where_kafka_gives_it_some(
+    brokers: int, changes: list[dict[str, Any]], replicas: tuple[int, ...], rules: set[str]
+) -> None:
+    all_ = range(1, brokers + 1)
+    rows = [{"name": "RegisterBrokerRecord", "broker": n, "broker_epoch": n, "fenced": 1} for n in all_]
+    change_of = {"name": "BrokerRegistrationChangeRecord"}
+    rows += [change_of | {"broker": n, "broker_epoch": n, "fenced": -1} for n in all_]
+    rows += [change_of | {"broker": 3, "broker_epoch": 3} | one for one in changes]
+    rows.append({"name": "TopicRecord", "topic": "t", "topic_id": "id"})
+    rows.append({"name": "PartitionRecord", "topic_id": "id", "partition": 0, "replicas": replicas})
+    metadata = [{"take": 0, "node": 1, "snapshot": -1, "offset": at, **row} for at, row in enumerate(rows)]
+    tally = Tally(ground=LogGround(kinds_of(placement.CHECKS)))
+    evidence, own = Evidence(tables({"metadata": metadata})), {"tps": pa.table({"topic": ["t"]})}
+    run = WholeRun(tables=own, known=None, events=(), ask=None, evidence=evidence)  # type: ignore[arg-type]
+    placement.join(run, tally)
+    assert set(+tally.refused) == rules
+    assert tally.asked["placed-in-stripes"] == 1
+
+
 # ---- with ZooKeeper
 
 
