@@ -149,6 +149,41 @@ def _in_sync(kind: InSyncKind, match: re.Match[str]) -> InSyncLine:
     )
 
 
+ANSWERED: Final = re.compile(
+    r"^(?P<wall>\S+) .*\[Partition (?P<partition>\S+) broker=\d+\] ISR updated to .* and version updated to"
+    r" (?P<epoch>\d+)$"
+)
+RECORDED: Final = re.compile(
+    r"^(?P<wall>\S+) .*\[Broker id=\d+\] (?:Skipped the become-leader state change for|Leader|Follower)"
+    r" (?P<partition>\S+) .*?(?:\bpartitionEpoch=|\bpartition epoch )(?P<epoch>\d+)"
+)
+"""As brokers of 3.9 and later in KRaft mode word it."""
+
+
+class LearntLine(NamedTuple):
+    """A leader learnt a partition epoch: answered, by the controller's answer to what it asked; else by the
+    metadata log, which may have made it a follower."""
+
+    wall: datetime
+    partition_epoch: int
+    answered: bool
+
+
+def learnt_lines(run: Run) -> dict[tuple[int, str], list[LearntLine]]:
+    """What the logs of brokers in KRaft mode say of it: by node and partition, in their order. Raises:
+    HistoryError."""
+    found: dict[tuple[int, str], list[LearntLine]] = defaultdict(list)
+    for node, lines in log_lines(run):
+        for line in lines:
+            answered = " ISR updated to " in line  # a search for plain words is fast
+            if not (answered or " the become-leader " in line or " starts at leader epoch " in line):
+                continue
+            if match := (ANSWERED if answered else RECORDED).match(line):
+                wall = datetime.fromisoformat(match["wall"])
+                found[node, match["partition"]].append(LearntLine(wall, int(match["epoch"]), answered))
+    return found
+
+
 UPDATE_FAILED: Final = re.compile(
     r"^(?P<wall>\S+) ERROR .*\[Controller id=\d+\] Failed to update ISR for partition (?P<partition>\S+)$"
 )

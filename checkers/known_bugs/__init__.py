@@ -29,6 +29,7 @@ letters_by_former_leader  A leader that leads no more writes dead letters of acc
 letters_of_markers     A share group writes dead letters of markers that no member acknowledged.
 librdkafka_4953        An idempotent producer writes a record twice after an epoch bump.
 log_findings           What signatures ask of a finding in brokers' logs: its transaction, and its marker.
+pending_expansion      A leader forgets the replica that it has asked for, and acknowledges what that lacks.
 registry               Known bugs by their ids, and the labels of findings.
 refused_in_sync        A controller is refused what it has just written: a leader waits for its answer.
 removed_replica        A replica that was taken off stays eligible, and is elected without its log.

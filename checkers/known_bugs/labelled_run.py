@@ -35,7 +35,7 @@ from history.broker_logs import CoordinatorElected, UnreadMemberLine, unread_mem
 from history.columns import Array, columns, numbers
 from history.evidence import Evidence
 from history.reader import History, OpRecord, ReadRow, SendRow
-from history.replica_lines import replica_lines
+from history.replica_lines import LearntLine, learnt_lines, replica_lines
 from history.tables import TableRow
 from history.unit_files import EVERYWHERE
 
@@ -391,6 +391,11 @@ class LabelledRun:
         return {}
 
     # ---- partitions
+
+    @cached_property
+    def learnt(self) -> Mapping[tuple[int, str], Sequence[LearntLine]]:
+        """What leaders learnt of their partitions, as their logs have it."""
+        return learnt_lines(self.history.run)
 
     @cached_property
     def _lineages(self) -> dict[TopicPartition, Elections]:

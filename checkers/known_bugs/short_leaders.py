@@ -25,10 +25,12 @@ LACKED: Final = (
 
 
 class ShortLeader(NamedTuple):
-    """A leader that may lack what was acknowledged before `ns`. epoch: its leader epoch."""
+    """A leader that may lack what was acknowledged before `ns`, and after `since_ns`. epoch: its leader
+    epoch."""
 
     ns: int
     epoch: int
+    since_ns: int = -1
 
 
 ShortLeaders = Callable[[LabelledRun, TopicPartition], Iterable[ShortLeader]]
@@ -82,7 +84,7 @@ def _cut(
     if log is None or place < 0 or (standing is None and place < log.end):
         return False
     return any(
-        known_ns <= one.ns
+        one.since_ns <= known_ns <= one.ns
         and (standing is None or standing["leader_epoch"] >= one.epoch)
         and run.starts(tp).get(one.epoch, place) <= place
         and given_ns <= _heard_ns(run, tp, one.epoch)

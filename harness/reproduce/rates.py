@@ -83,21 +83,6 @@ TRANSACTION_ABORTABLE is right. By the source that is fatal for a Java producer 
 speaks transaction version 1. No record is lost.
 
 No finding gets this label, and no check of a run looks at the errors of what was refused.""",
-    "pending-expansion": """\
-*A leader forgets a replica that it has asked for: an acknowledged record is lost.*
-[The report](findings/pending-expansion-reset.md); shown on 3.9.1, 4.1.2 and 4.4.0, by its source Kafka 3.3
-and later in KRaft mode.
-
-A leader asks the controller to take a replica into the in-sync set (AlterPartition), and counts with it from
-then on. While the request is on its way, the leader reads the metadata record of its last change, which it
-has had by the answer: same partition epoch. It applies that record, and counts without the replica. The
-controller grants the request. Where the replica has not fetched for `replica.lag.time.max.ms`, the leader
-acknowledges what it lacks, and it may be elected: it is in sync. All elections are clean, and no node fails.
-
-A run met it by chance: `queue` under `power:all`, preset `flush-each`, 4.4.0, with controllers that were
-slow. The model keeps the request ([table](model/isr.md#isr-request-outlives)); with the planted bug
-`old-news-end-a-request` it does this. No finding gets this label: the leader does not say that it forgot the
-replica.""",
     "pending-offsets-dropped": """\
 *A refused commit of offsets drops those of the open transaction.*
 [The report](findings/pending-offsets-dropped.md); brokers from 0.11 to 3.9.

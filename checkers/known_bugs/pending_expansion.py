@@ -1,0 +1,113 @@
+"""A leader forgets the replica that it has asked for, and acknowledges what that one lacks."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from checkers.checks.durability import LOST
+from checkers.known_bugs.bug import KnownBug
+from checkers.known_bugs.labelled_run import SLACK_MS, LabelledRun
+from checkers.known_bugs.short_leaders import CUT, LACKED, ShortLeader, cut_off, cut_off_log, wanted
+from checkers.logs.elections import Elections, elections
+from checkers.logs.transactions import NEVER
+from core.op import TopicPartition
+from history.evidence import Evidence
+from history.replica_lines import LearntLine
+from model.accepting.partition_state import ElectionKind, election
+from model.protocol.messages import PartitionState
+
+
+class Granted(NamedTuple):
+    """A change that took further replicas into the in-sync set of a leader, and the election of one of them
+    in the next leader epoch. known: the leader's partition epoch before."""
+
+    leader: int
+    known: int
+    epoch: int
+
+
+def _leaders(run: LabelledRun, tp: TopicPartition) -> list[ShortLeader]:
+    """Where the leader had the metadata record of its change before after the controller's answer, and did
+    not learn meanwhile that it was granted more: from the record on it may have forgotten that request."""
+    found = []
+    for one in run.evidence.once(_granted).get(tp, ()):
+        lines = run.learnt.get((one.leader, str(tp)), ())
+        for forgot_ns, learnt_ns in _unaware(run, lines, one.known):
+            found.append(ShortLeader(learnt_ns, one.epoch, forgot_ns))
+    return found
+
+
+def _unaware(run: LabelledRun, lines: Sequence[LearntLine], known: int) -> Iterator[tuple[int, int]]:
+    """From when to when a leader that knew a partition epoch by an answer had its record, and no newer
+    one."""
+    answered, forgot_ns = False, -1
+    for line in lines:
+        ns = run.history.wall_ns(line.wall)
+        if line.partition_epoch > known and forgot_ns >= 0:
+            yield forgot_ns, ns + SLACK_MS * 1_000_000
+            return
+        if line.partition_epoch == known and line.answered:
+            answered = True
+        elif line.partition_epoch == known and answered and forgot_ns < 0:
+            forgot_ns = ns
+    if forgot_ns >= 0:
+        yield forgot_ns, NEVER
+
+
+def _granted(evidence: Evidence) -> Mapping[TopicPartition, Sequence[Granted]]:
+    """Those of each partition; findings by the thousand ask for them."""
+    found = {tp: [*_of(elections(evidence, tp))] for tp in evidence.partitions()}
+    return {tp: some for tp, some in found.items() if some}
+
+
+def _of(lineage: Elections) -> Iterator[Granted]:
+    if lineage.unknown or lineage.by_zookeeper:
+        return
+    for at, ((_, old), (_, new)) in enumerate(pairwise(lineage.states)):
+        elected = _elected_next(lineage.states[at + 1 :]) if _grows(old, new) else None
+        if elected and elected.leader in {*new.isr} - {*old.isr}:
+            yield Granted(old.leader, old.partition_epoch, elected.leader_epoch)
+
+
+def _grows(old: PartitionState, new: PartitionState) -> bool:
+    same = (old.leader, old.leader_epoch) == (new.leader, new.leader_epoch)
+    return same and old.leader >= 0 and {*old.isr} < {*new.isr}
+
+
+def _elected_next(states: Sequence[tuple[int, PartitionState]]) -> PartitionState | None:
+    """With the next leader, where that is elected cleanly; None = there is none."""
+    for (_, old), (_, new) in pairwise(states):
+        if new.leader_epoch > old.leader_epoch and new.leader >= 0:
+            return new if election(old, new) is ElectionKind.CLEAN else None
+    return None
+
+
+BUG: Final = KnownBug(
+    title="A leader forgets the replica that it has asked for: acknowledged records lost by a clean election",
+    url="findings/pending-expansion-reset.md",
+    link="the report",
+    versions="brokers 3.3 to 4.4 in KRaft mode; shown on 3.9.1, 4.1.2 and 4.4.0",
+    doc="""\
+A leader asks the controller to take a replica into the in-sync set (AlterPartition), and counts with it from
+then on. While the request is on its way, the leader reads the metadata record of its last change, which it
+has had by the answer: same partition epoch. It applies that record, and counts without the replica. The
+controller grants the request. Where the replica has not fetched for `replica.lag.time.max.ms`, the leader
+acknowledges what it lacks, and it may be elected: it is in sync. All elections are clean, and no node fails.
+
+A run met it by chance: `queue` under `power:all`, preset `flush-each`, 4.4.0, with controllers that were
+slow. The nemeses `wire:alter-partition` and `wire:fetch-metadata` hold what has to be late. The model keeps
+the request ([table](model/isr.md#isr-request-outlives)); with the planted bug `old-news-end-a-request` it
+does this.""",
+    evidence="The metadata log takes further replicas into the in-sync set of a leader, and the next leader"
+    " is one of these, elected cleanly. The log of the leader before says that it had the partition epoch"
+    " before that change by the controller's answer (`ISR updated to … and version updated to N`), then the"
+    " metadata record of the same (`Skipped the become-leader state change … partitionEpoch=N`), and that it"
+    " knew of no newer one until later. The record was acknowledged in between. (That it forgot a request"
+    " then, no line says.) The log that the partition has at the end ends below its place, or has there what"
+    f" was written in the new leader's epoch or a later one.{LACKED}",
+    anomalies=CUT,
+    match=partial(cut_off, _leaders),
+    wanted=partial(wanted, _leaders),
+    in_logs={LOST: partial(cut_off_log, _leaders)},
+)
