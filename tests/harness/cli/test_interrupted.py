@@ -148,8 +148,12 @@ atexit.register(lambda: os.kill(os.getpid(), signal.SIGINT))
 
 
 def started(before: str, *words: str) -> "subprocess.CompletedProcess[str]":
-    """The command `inquest` in a process of its own, as its script starts it."""
-    begun = f"import sys; sys.argv[:] = {['inquest', *words]}"
+    """The command `inquest` in a process of its own, as its script starts it, from a shell that does not
+    ignore Ctrl-C."""
+    begun = (
+        f"import signal, sys; sys.argv[:] = {['inquest', *words]}\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)"
+    )
     code = f"{begun}\n{before}\nfrom inquest.__main__ import main\nmain()"
     return subprocess.run(
         [sys.executable, "-P", "-c", code], env=environment(), capture_output=True, text=True, check=False
