@@ -1,5 +1,6 @@
 """A leader asks the controller for more in-sync replicas, and hears of them in another order."""
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Final
@@ -10,13 +11,15 @@ from core.wire import fetcher_id, reader_id
 from harness.processes.waiting import NotYet, until
 from harness.reproduce.cluster import PAUSE_S
 from harness.reproduce.late_requests import seen
-from harness.reproduce.library_producer import PlainProducer
+from harness.reproduce.library_producer import PATIENT, PlainProducer
 from harness.reproduce.sendings import Sent, sent_by
 from harness.reproduce.stage import FiveBrokers
 
 SOON: Final = {"replica.lag.time.max.ms": "3000"}
 """A setting of brokers: so long a leader waits for a follower that is no longer caught up, in sync or not
 (Kafka: 30 s)."""
+LAGS_S: Final = 3.5
+"""A replica that has not fetched for so long is not caught up."""
 ACKNOWLEDGED_S: Final = 8.0
 """A leader that waits for no more replicas acknowledges a record in less."""
 
@@ -28,7 +31,7 @@ def pending_expansion(stage: FiveBrokers, name: str, good: bool) -> Sent:
     preferred leader, leads. No node fails."""
     d, e, c = stage.d, stage.e, stage.c
     (tp,) = stage.create(name, [(c, d, e)])
-    producer = PlainProducer(stage, {"acks": -1})
+    producer = PlainProducer(stage, {"acks": -1, **PATIENT})
     producer.write(tp, "zero")
     for node in (c, e):
         run_blocking(stage.cluster.shut_down([node]))
@@ -55,10 +58,11 @@ def pending_expansion(stage: FiveBrokers, name: str, good: bool) -> Sent:
             seen(stage, again, "caught")
             late.close()
             _applied(stage, f"{name}-after")
+            time.sleep(LAGS_S)  # D looks at its high watermark when a follower's log has grown
             producer.send(tp, "one")
             _acknowledged(stage, producer, tp, "one")
             _elected_at_once(stage, tp, asked)
-            stage.leads(c, tp, stage.a)
+            stage.leads(c, tp, c)  # else it may still fetch from D, which may not know of it
     producer.write(tp, "two")
     return sent_by(producer)
 

@@ -28,6 +28,9 @@ IMPATIENT: Final[Mapping[str, str | int]] = {
     "log_level": 2,
 }
 
+PATIENT: Final[Mapping[str, str | int]] = {"socket.timeout.ms": 60_000, "request.timeout.ms": 30_000}
+"""A producer sends a record again when the leader gives up waiting, which Kafka's default has after 30 s."""
+
 
 @contextmanager
 def _refusals(call: str) -> Iterator[None]:

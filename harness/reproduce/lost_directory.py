@@ -10,13 +10,11 @@ from harness.brokers.admin import log_directories
 from harness.containers.data import SECOND
 from harness.processes.waiting import NotYet, until
 from harness.reproduce.cluster import PAUSE_S, STEP_S, NotReached, PerformedWait
-from harness.reproduce.library_producer import PlainProducer
+from harness.reproduce.library_producer import PATIENT, PlainProducer
 from harness.reproduce.stage import FiveBrokers
 
 PARTITIONS: Final = 4
 """A broker puts each new replica into the directory with the fewest: some are in the second one."""
-PATIENT: Final = {"socket.timeout.ms": 60_000, "request.timeout.ms": 30_000}
-"""The producer sends again when the leader gives up waiting, which Kafka's default has after 30 s."""
 
 
 def waits(stage: FiveBrokers, name: str, good: bool) -> PerformedWait:
