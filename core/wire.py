@@ -75,6 +75,20 @@ class WireRule(msgspec.Struct, frozen=True, kw_only=True):
     between: bool = False
 
 
+def holding(number: int, api: str, node: int, client_id: str = "", *, answers: bool = False) -> WireRule:
+    """A rule by which all such requests of other nodes to a node wait ("" = of any of them)."""
+    return WireRule(
+        number=number,
+        api=api,
+        action=Action.HOLD,
+        nodes=(node,),
+        client_id=client_id,
+        times=0,
+        answers=answers,
+        between=True,
+    )
+
+
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
     """What a rule did, or what happened to what it took.
 

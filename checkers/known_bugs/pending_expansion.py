@@ -33,26 +33,25 @@ def _leaders(run: LabelledRun, tp: TopicPartition) -> list[ShortLeader]:
     found = []
     for one in run.evidence.once(_granted).get(tp, ()):
         lines = run.learnt.get((one.leader, str(tp)), ())
-        for forgot_ns, learnt_ns in _unaware(run, lines, one.known):
+        if unaware := _unaware(run, lines, one.known):
+            forgot_ns, learnt_ns = unaware
             found.append(ShortLeader(learnt_ns, one.epoch, forgot_ns))
     return found
 
 
-def _unaware(run: LabelledRun, lines: Sequence[LearntLine], known: int) -> Iterator[tuple[int, int]]:
-    """From when to when a leader that knew a partition epoch by an answer had its record, and no newer
-    one."""
+def _unaware(run: LabelledRun, lines: Sequence[LearntLine], known: int) -> tuple[int, int] | None:
+    """From when to when a leader that knew a partition epoch by an answer had its record, and no newer one;
+    None = it never had."""
     answered, forgot_ns = False, -1
     for line in lines:
         ns = run.history.wall_ns(line.wall)
         if line.partition_epoch > known and forgot_ns >= 0:
-            yield forgot_ns, ns + SLACK_MS * 1_000_000
-            return
+            return forgot_ns, ns + SLACK_MS * 1_000_000
         if line.partition_epoch == known and line.answered:
             answered = True
         elif line.partition_epoch == known and answered and forgot_ns < 0:
             forgot_ns = ns
-    if forgot_ns >= 0:
-        yield forgot_ns, NEVER
+    return (forgot_ns, NEVER) if forgot_ns >= 0 else None
 
 
 def _granted(evidence: Evidence) -> Mapping[TopicPartition, Sequence[Granted]]:

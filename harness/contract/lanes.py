@@ -8,7 +8,7 @@ metadata log, heartbeats. What the proxies have seen tells what waits.
 from collections.abc import Iterator
 from typing import Final
 
-from core.wire import Action, Seen, WireRule
+from core.wire import Seen, holding
 from harness.brokers.peer_proxies import Between
 from harness.processes.waiting import NotYet, until
 
@@ -34,18 +34,7 @@ class Lane:
         self._lost: set[int] = set()
         """Those that lay on it, or whose answers did, when that was lost."""
         self.open = True
-        between.add(
-            WireRule(
-                number=number,
-                api=api,
-                action=Action.HOLD,
-                nodes=(node,),
-                client_id=client_id,
-                times=0,
-                answers=answers,
-                between=True,
-            )
-        )
+        between.add(holding(number, api, node, client_id, answers=answers))
 
     def requests(self) -> list[Seen]:
         """Requests that wait, the oldest first."""

@@ -19,6 +19,7 @@ from typing import Any, Final, Protocol, Self, cast
 
 import msgspec
 
+from core.wire import fetcher_id, reader_id
 from harness.brokers.admin.connection import AdminError
 from harness.contract import replicas
 from harness.contract.caught_up import CaughtUp
@@ -242,7 +243,7 @@ class ReplicaStage(PartitionStage):
         for f in brokers:
             for n in brokers:
                 if f != n:
-                    self._fetching[f, n] = place.lane("fetch", f"broker-{f}-fetcher-0", to=n, answers=True)
+                    self._fetching[f, n] = place.lane("fetch", fetcher_id(f), to=n, answers=True)
             self._altering[f] = place.lane("alter_partition", str(f), answers=True)
         self._caught_up.led(partitions[0][0], place.clock_ns(), partitions[0])
         place.create(partitions[0], topic_settings(self.settings))
@@ -255,7 +256,7 @@ class ReplicaStage(PartitionStage):
 
     def _hold_metadata(self, n: int) -> None:
         """From now on its fetches of the metadata log wait."""
-        self._telling[n] = self.place.lane("fetch", f"raft-client-{n}", answers=False)
+        self._telling[n] = self.place.lane("fetch", reader_id(n), answers=False)
         self._telling[n].await_request()
 
     # ---- what brokers know

@@ -23,8 +23,6 @@ FOR_BROKERS: Final = tuple(name for name in ALL if name != "CONTROLLER")
 """Listeners of a broker that is not a controller in KRaft mode."""
 CONTROLLER_HEAP = "128m"
 """Enough for metadata alone; a broker has 384 MB."""
-
-
 ADVERTISED: Final = "advertised.listeners"
 
 

@@ -17,7 +17,7 @@ from core.config import run_config
 from core.errors import ConfigError
 from core.op import Isolation, TopicPartition
 from core.runtime import run_blocking
-from core.wire import Action, WireRule
+from core.wire import holding
 from harness.brokers.admin import broker_views, protocol
 from harness.brokers.admin.connection import AdminError, BrokerConnection, check
 from harness.evidence import records, segments
@@ -215,16 +215,7 @@ class StagedCluster:
         proxy: those of followers to fetch from a leader; the number of the rule. All other traffic continues.
         The cluster has proxies between brokers."""
         number = self.cluster.wire.number()
-        rule = WireRule(
-            number=number,
-            api=api,
-            action=Action.HOLD,
-            nodes=(node,),
-            client_id=client_id,
-            times=0,
-            between=True,
-        )
-        run_blocking(self.cluster.rule([rule]))
+        run_blocking(self.cluster.rule([holding(number, api, node, client_id)]))
         try:
             yield number
         finally:

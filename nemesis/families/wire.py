@@ -11,7 +11,7 @@ from core.generator import source
 from core.internal_topics import SHARE_STATE_TOPIC
 from core.load_clients import ClientSlot
 from core.op import TopicPartition
-from core.wire import Action, WireRule, fetcher_id, reader_id
+from core.wire import Action, WireRule, fetcher_id, holding, reader_id
 from nemesis.families.client import start_again, startable
 from nemesis.types import (
     Act,
@@ -154,22 +154,10 @@ def _aim(step: PlannedFault, view: ClusterView) -> AimedFault:
         client_id=path.client_id if path else "",
     )
     slots = (startable(view, rng, _producing),) if at_start else ()
-    helper = _holding(step.fault, path.follower) if path and path.follower else ()
-    return AimedFault(step=step, text=f"{name} {ACTIONS[action]}", rules=(rule, *helper), slots=slots)
-
-
-def _holding(fault: int, follower: Path) -> tuple[WireRule, ...]:
-    """A rule that holds all that a follower asks its leader."""
-    rule = WireRule(
-        number=HELPER + fault,
-        api="fetch",
-        action=Action.HOLD,
-        nodes=(follower.node,),
-        client_id=follower.client_id,
-        times=0,
-        between=True,
-    )
-    return (rule,)
+    rules = [rule]
+    if path and (follower := path.follower):
+        rules.append(holding(HELPER + step.fault, "fetch", follower.node, follower.client_id))
+    return AimedFault(step=step, text=f"{name} {ACTIONS[action]}", rules=tuple(rules), slots=slots)
 
 
 def _producing(free: list[ClientSlot]) -> list[ClientSlot]:
