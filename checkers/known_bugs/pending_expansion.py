@@ -45,8 +45,8 @@ def _unaware(run: LabelledRun, lines: Sequence[LearntLine], known: int) -> tuple
     answered, forgot_ns = False, -1
     for line in lines:
         ns = run.history.wall_ns(line.wall)
-        if line.partition_epoch > known and forgot_ns >= 0:
-            return forgot_ns, ns + SLACK_MS * 1_000_000
+        if line.partition_epoch > known:
+            return (forgot_ns, ns + SLACK_MS * 1_000_000) if forgot_ns >= 0 else None
         if line.partition_epoch == known and line.answered:
             answered = True
         elif line.partition_epoch == known and answered and forgot_ns < 0:
