@@ -242,10 +242,11 @@ class QuorumController:
         return ErrorResponse(NO_ERROR)
 
     def _usable(self) -> list[UsableBroker]:
-        """Brokers that get replicas of new partitions, fenced ones too (ClusterControlManager.usableBrokers).
-        No broker of the model is in a rack."""
+        """Brokers that get replicas of new partitions: all but those on their way out. One that shut down in
+        order is fenced, and on it no more (BrokerHeartbeatManager.UsableBrokerIterator). No broker of the
+        model is in a rack."""
         brokers = self.image.brokers.items()
-        return [UsableBroker(broker, fenced=one.fenced) for broker, one in brokers if not one.leaving]
+        return [UsableBroker(n, fenced=one.fenced) for n, one in brokers if one.fenced or not one.leaving]
 
     def _delete(self, request: DeleteTopics) -> ErrorResponse:
         if request.topic not in self.image.topics:

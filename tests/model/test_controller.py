@@ -268,6 +268,23 @@ def test_a_partition_on_brokers_that_are_all_away_is_not_created() -> None:
     assert (state.leader, state.isr) == (1, (1,))
 
 
+def test_a_broker_gets_no_new_replica_while_it_is_on_its_way_out_and_one_when_it_is_gone() -> None:
+    """BrokerHeartbeatManager.UsableBrokerIterator."""
+    world = World((REPLICAS,))
+
+    def created() -> KafkaError:
+        return world.controller.decide(CreateTopics("new", 1, 3), 0).answer.error
+
+    assert not world.beat(1, go=True).may_end
+    assert created() is KafkaError.INVALID_REPLICATION_FACTOR
+    world.beat(2, 3)
+    assert world.beat(1, go=True).may_end
+    assert created() is KafkaError.NONE
+    state = world.controller.image.partitions["new", 0]
+    assert set(state.replicas) == {1, 2, 3}
+    assert set(state.isr) == {2, 3}
+
+
 def test_a_broker_sends_heartbeats_at_their_distance() -> None:
     world = OneBroker()
     sent: list[int] = []
