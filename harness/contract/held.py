@@ -235,12 +235,13 @@ class _HeldPlay:
         return question is not None
 
     def _write(self, n: int) -> None:
-        command = self.command
-        request = self.writers.request(command)
+        command, replica = self.command, self.modelled.replica(TP, n)
+        assert replica is not None, f"broker {n} has no replica"
+        request = self.writers.request(command, replica.log)
         self._ask(request, n)
-        replica, (*_, asked) = self.modelled.replica(TP, n), self.waiting
+        (*_, asked) = self.waiting
         refused = any(error != KafkaError.NONE.name for one in asked.modelled for error in errors(one))
-        if not refused and (request.acks or (replica is not None and replica.leads)):
+        if not refused and (request.acks or replica.leads):
             self.writers.learn(command, request)
         if not request.acks:
             self.waiting.remove(asked)
@@ -272,7 +273,10 @@ class _HeldPlay:
         asked = _Asked(request, [], [])
         self.waiting.append(asked)
         self.modelled.deliver("", request, n, asked.modelled.append)
-        self.real.deliver("", request, n, asked.real.append)
+        try:
+            self.real.deliver("", request, n, asked.real.append)
+        except NotYet as error:
+            self._differs(request, ShownCell(str(error)), ShownCell("is taken"), state=False)
 
     def _answers(self) -> None:
         """Compare the answers that clients have, and those that they have not."""

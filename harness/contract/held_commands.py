@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 
 from harness.contract.commands import DEVIATES, RandomCommand
 from harness.contract.dialect import MADE_UP
-from model.log.unified_log import NO_EPOCH, NO_PRODUCER, RecordBatch
+from model.log.unified_log import NO_EPOCH, NO_PRODUCER, RecordBatch, UnifiedLog
 from model.protocol.coordinator_messages import DescribeProducers
 from model.protocol.messages import Fetch, FetchPartition, ListOffsets, OffsetForLeaderEpoch, Produce
 from model.protocol.requests import AnyRequest
@@ -55,18 +55,18 @@ class Writers:
     known: dict[str, Writer] = field(default_factory=_writers)
     count: int = 0
 
-    def request(self, command: RandomCommand) -> Produce:
-        """The request of a write. What its producer is sent with says how it deviates from a correct one."""
+    def request(self, command: RandomCommand, log: UnifiedLog) -> Produce:
+        """The request of a write to the broker with this log. The command says how it deviates from what its
+        producer would send; acks=-1 becomes 1 for a batch that the log has already."""
         records = tuple(f"{command.other or 'P'}{self.count + n}" for n in range(command.records))
         self.count += command.records
         identity, sequence = (NO_PRODUCER, NO_EPOCH), -1
-        acks = command.number
         if (writer := self.known.get(command.other)) is not None:
             epoch = max(writer.epoch + command.epoch, 0)
             sequence = max((0 if command.epoch > 0 else writer.sequence) + command.sequence, 0)
             identity = writer.producer_id, epoch
-            acks = 1 if acks < 0 and sequence < writer.sequence and command.epoch <= 0 else acks
         batch = RecordBatch(-1, -1, records, *identity, sequence)
+        acks = 1 if command.number < 0 and log.recognised(batch) is not None else command.number
         return Produce(acks, {TP: batch}, None, PATIENT_MS)
 
     def learn(self, command: RandomCommand, request: Produce) -> None:

@@ -13,7 +13,7 @@ from harness.contract.commands import RandomCommand
 from harness.contract.differences import Known
 from harness.contract.examples import CommandSequence, Played
 from harness.contract.held import HeldCampaign, HeldModel, HeldUpError, drawn, play, settings_of
-from harness.contract.held_commands import REPLICAS, STEPS, WEIGHTS
+from harness.contract.held_commands import REPLICAS, STEPS, WEIGHTS, Writers
 from harness.contract.replica_stage import ReplicaStage
 from harness.contract.scenarios import Real
 from harness.contract.versions import version_of
@@ -190,6 +190,31 @@ def stage_after(*texts: str) -> HeldModel:
     left = model()
     assert play(commands(*texts), left, model(), 1).difference is None
     return left
+
+
+def test_a_batch_that_its_log_has_already_does_not_wait_for_followers() -> None:
+    """No request would show when the real leader has taken it. A producer that learned nothing of its first
+    copy sends it again with the same sequence number."""
+    stage, writers = model(), Writers()
+    write = RandomCommand("write", "L", other="A", number=-1)
+    replica = stage.replica(TP, 1)
+    assert replica is not None
+    first = writers.request(write, replica.log)
+    assert first.acks == -1
+    stage.deliver("", first, 1, lambda _: None)
+    assert writers.request(write, replica.log).acks == 1
+
+
+def test_a_leader_that_does_not_take_a_write_differs(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = model()
+
+    def deliver(*_: object) -> None:
+        raise NotYet("the leader neither appends nor answers")
+
+    monkeypatch.setattr(real, "deliver", deliver)
+    found = play(commands("write"), model(), real, 1).difference
+    assert found is not None
+    assert "neither appends nor answers" in found.text
 
 
 def test_an_answer_that_is_cut_off_is_asked_for_again() -> None:
