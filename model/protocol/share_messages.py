@@ -43,7 +43,8 @@ class AcquiredRecords(NamedTuple):
 
 
 class ShareGroupHeartbeat(Request["ShareGroupHeartbeatResponse"], frozen=True):
-    """Key 76. `member_epoch` 0: joins; -1: leaves; else it is a member of that epoch."""
+    """Key 76. `member_epoch` 0: joins; -1: leaves; else it is a member of that epoch. `topics` (): as
+    before."""
 
     group: str
     member: str

@@ -1,9 +1,9 @@
 """Members of share groups, and the partitions that they may fetch.
 
 A member says with its heartbeats that it is there, and learns what it is assigned; several members may have
-one partition. Each change of the members is a new group epoch. Kafka writes members and assignments into
-`__consumer_offsets`; here a new coordinator knows none of them, and has them join again, which costs them no
-record.
+one partition. Each change of the members, and of what they subscribe to, is a new group epoch. Kafka writes
+members and assignments into `__consumer_offsets`; here a new coordinator knows none of them, and has them
+join again, which costs them no record.
 Kafka leaves a member what it has, where it can; here each change may move any partition.
 Source: KIP-932; GroupMetadataManager.shareGroupHeartbeat, SimpleHomogeneousAssignmentBuilder.
 """
@@ -61,6 +61,8 @@ class ShareGroupCoordinator:
             return ShareGroupHeartbeatResponse(NO_ERROR)
         elif request.member_epoch > group.epoch:
             raise Refused(KafkaError.FENCED_MEMBER_EPOCH)
+        elif request.topics and tuple(request.topics) != member.topics:
+            self._join(group, request)
         group.members[request.member].heard = self.node.now
         partitions = self._assigned(group, request.member)
         every = self.node.settings.share_heartbeat_ms

@@ -317,7 +317,7 @@ class SharePartitionManager:
         if replica is None:
             return KafkaError.NOT_LEADER_OR_FOLLOWER, (), ()
         led = self._of(request.group, tp, replica)
-        if not led.ready:
+        if not led.ready or request.most <= 0:  # SharePartition.acquire
             return NO_ERROR, (), ()
         log, until = replica.log, self._readable(replica)
         led.share.trim(log.start)

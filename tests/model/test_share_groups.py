@@ -448,3 +448,22 @@ def test_of_two_states_the_further_one_counts() -> None:
 def test_runs_say_what_single_states_do(states: dict[int, int]) -> None:
     known = {at: StoredState(RecordState.ARCHIVED, times) for at, times in states.items()}
     assert spread(gathered(known)) == known
+
+
+def test_a_member_that_subscribes_to_another_topic_is_assigned_its_partitions() -> None:
+    made = world()
+    assert {tp[0] for tp in made.ask(ShareGroupHeartbeat("g", "a", 0, ("data",))).partitions} == {"data"}
+    assert made.ask(ShareGroupHeartbeat("g", "a", 1)).member_epoch == 1
+    assert made.ask(ShareGroupHeartbeat("g", "a", 1, ("data",))).member_epoch == 1
+    other = made.ask(ShareGroupHeartbeat("g", "a", 1, (SHARE_STATE_TOPIC,)))
+    assert other.member_epoch == 2
+    assert {tp[0] for tp in other.partitions} == {SHARE_STATE_TOPIC}
+
+
+def test_a_fetch_of_no_record_acquires_none() -> None:
+    made = world()
+    fill(made, "a")
+    number = made.send(ShareFetch("g", "m", 0, (P0,), max_wait_ms=300, most=0))
+    made.until(lambda: number in made.replies)
+    assert made.replies.pop(number).parts == {}
+    assert acquired(made, "m", 1) == [AcquiredRecords(0, 0, 1)]
