@@ -21,11 +21,11 @@ NOTHING: Final[Row] = (None,) * 5
 
 def states(segment: Segment, damages: Damages) -> pa.Table:
     """A segment of `__share_group_state` as rows of `SHARE_LOG`. damages: gets what is malformed."""
-    return table(SHARE_LOG, [*decoded(segment, damages, _row)])
+    return table(SHARE_LOG, [*decoded(segment, damages, share_row)])
 
 
-def _row(record: LogRecord) -> Row:
-    """Raises: Malformed; UnknownMessage, of the key."""
+def share_row(record: LogRecord) -> Row:
+    """A record as a row of `SHARE_LOG`. Raises: Malformed; UnknownMessage, of the key."""
     cursor = Cursor(record.key or b"")
     kind = cursor.integer(2)
     if kind not in TYPES:

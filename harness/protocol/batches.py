@@ -58,9 +58,12 @@ def sent_batch(
     return batch((attributes, len(values) - 1, ms, ms, *producer, len(values)), records)
 
 
-def record(delta: int, key: bytes | None, value: bytes | None) -> bytes:
-    """A record without headers, of its batch's time. delta: its offset in the batch."""
-    body = b"\0\0" + _signed(delta) + _nullable(key) + _nullable(value) + b"\0"
+def record(
+    delta: int, key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes]] = ()
+) -> bytes:
+    """A record of its batch's time. delta: its offset in the batch."""
+    said = b"".join(_nullable(name.encode()) + _nullable(its) for name, its in headers)
+    body = b"\0\0" + _signed(delta) + _nullable(key) + _nullable(value) + _signed(len(headers)) + said
     return _signed(len(body)) + body
 
 

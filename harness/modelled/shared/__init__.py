@@ -14,6 +14,8 @@ metadata_log            The metadata log of a modelled node as Kafka writes it: 
 server_log              The server log of a modelled node in Kafka's words: the lines that checks read
                         (`history.broker_logs`).
 settings                Settings of modelled brokers by the config of a run, and which ones they refuse.
+share_records           Records of the share coordinators as Kafka's `__share_group_state` has them
+                        (KIP-932), and dead letters.
 topic_uuids             Ids of modelled topics: they follow from names.
 znodes                  The log of a modelled ZooKeeper as rows of evidence: data as Kafka writes them,
                         in JSON.

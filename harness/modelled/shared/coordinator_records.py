@@ -1,9 +1,11 @@
-"""Records of the coordinators as Kafka's logs have them: `__consumer_offsets` and `__transaction_state`.
+"""Records of the coordinators as Kafka's logs have them: `__consumer_offsets`, `__transaction_state`, and
+`__share_group_state`.
 
 The model keeps them in its own form. A fetch brings them as keys and values in the versions that Kafka's
 brokers write: OffsetCommitValue 3, GroupMetadataValue 3, TransactionLogValue 0, or 1 with transaction version
-2; those of consumer groups: `consumer_group_records`. What the model does not have is empty: metadata of a
-commit, client id and host of a member. The evidence of modelled nodes is read from these bytes, too.
+2; those of consumer groups: `consumer_group_records`; of share groups: `share_records`. What the model does
+not have is empty: metadata of a commit, client id and host of a member. The evidence of modelled nodes is
+read from these bytes, too.
 """
 
 import struct
@@ -13,7 +15,7 @@ from typing import Final
 from core.consumer_protocol import assignment, subscription, text
 from harness.evidence.coordinator_records import TRANSACTION_STATES
 from harness.evidence.records import LogRecord
-from harness.modelled.shared import consumer_group_records
+from harness.modelled.shared import consumer_group_records, share_records
 from harness.protocol.batches import varint
 from harness.protocol.topics import numbers_by_topic
 from model.coordinator.classic_group import ClassicGroup, GroupRecord
@@ -67,6 +69,8 @@ def key_and_value(record: object, era: Era, ms: int, wall_ms: int) -> KeyAndValu
             return _group_key(group), None
         case _ if isinstance(record, OfConsumerGroup):
             return consumer_group_records.key(record), consumer_group_records.value(record, era, wall_ms)
+        case _ if isinstance(record, share_records.OfShareState):
+            return share_records.key(record), share_records.value(record, ms + wall_ms)
         case TransactionRecord():
             return _transaction_key(record.transactional_id), _transaction(record, era, wall_ms)
         case TransactionTombstone():

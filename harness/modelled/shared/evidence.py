@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from core.internal_topics import GROUP_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_TOPIC
 from harness.evidence.coordinator_records import group_row, transaction_row
+from harness.evidence.share_records import share_row
 from harness.modelled.shared.base_time import BASE_MS
 from harness.modelled.shared.coordinator_records import log_records
 from harness.modelled.shared.disk_copy import DiskCopy
@@ -29,12 +30,17 @@ from model.eras import Era
 from model.log.unified_log import ABORT, REMOVED, RecordBatch, UnifiedLog
 from model.protocol.messages import Partition
 from model.settings import Settings
-from model.share.share_coordinator import ShareSnapshot, ShareUpdate
 
 HEADER: Final = 61
 """Bytes of a batch's header."""
 LEADER_CHANGE: Final = (2, "LEADER_CHANGE")
 METADATA_LOG: Final = (TOPIC, 0)
+COORDINATED: Final = {
+    TRANSACTION_TOPIC: ("transaction_log",),
+    GROUP_TOPIC: ("offset_log", "group_log"),
+    SHARE_STATE_TOPIC: ("share_log",),
+}
+"""Tables with what coordinators wrote, by topic."""
 
 
 def tables(takes: Iterable[Sequence[DiskCopy]], settings: Settings, era: str) -> dict[str, pa.Table]:
@@ -64,6 +70,8 @@ class _Shared:
             records = log_records(batch, self._era, BASE_MS)
             if topic == TRANSACTION_TOPIC:
                 rows = [("transaction_log", transaction_row(record)) for record in records]
+            elif topic == SHARE_STATE_TOPIC:
+                rows = [("share_log", share_row(record)) for record in records]
             else:
                 rows = [("offset_log" if of else "group_log", row) for of, row in map(group_row, records)]
             self._rows[id(batch)] = batch, rows
@@ -124,13 +132,11 @@ class _Node:
         batches = _placed(start, log.batches, sizes)
         self._add("batches", batches, tp)
         self._add("control", map(_marker, (batch for batch in log.batches if batch.control)), tp)
-        if topic in (TRANSACTION_TOPIC, GROUP_TOPIC):
+        if topic in COORDINATED:
             data = (batch for batch in log.batches if not batch.control)
             rows = [row for batch in data for row in self._shared.rows(topic, batch)]
-            for name in ("transaction_log", "offset_log", "group_log"):
+            for name in COORDINATED[topic]:
                 self._add(name, (row for where, row in rows if where == name), tp)
-        elif topic == SHARE_STATE_TOPIC:
-            self._add("share_log", _shares(log), tp)
         if self._settings.era.truncate_by_epoch:  # before KIP-101 there was no leader-epoch-checkpoint
             self._add("epochs", log.epochs, tp)
         self._add("ends", self._ends(tp, log), tp)
@@ -226,17 +232,6 @@ def _marker(batch: RecordBatch) -> Row:
     body = json.dumps({"coordinatorEpoch": batch.coordinator_epoch})
     place = batch.base, batch.epoch, _time(batch), batch.producer_id, batch.producer_epoch
     return *place, *kind, 0, batch.coordinator_epoch, body
-
-
-def _shares(log: UnifiedLog) -> Iterator[Row]:
-    """A partition of `__share_group_state` as rows of `SHARE_LOG`."""
-    for offset, batch, record in log.records():
-        assert isinstance(record, ShareSnapshot | ShareUpdate)
-        state_epoch = record.state_epoch if isinstance(record, ShareSnapshot) else None
-        epochs = record.snapshot_epoch, state_epoch, record.leader_epoch
-        runs: list[dict[str, str | int]] = [one._asdict() for one in record.batches]
-        shared = type(record).__name__, record.group, topic_id(record.partition[0]), record.partition[1]
-        yield offset, batch.epoch, _time(batch), *shared, *epochs, record.start, runs, None
 
 
 def _producers(log: UnifiedLog) -> Iterator[Row]:

@@ -14,6 +14,7 @@ from crc32c import crc32c
 
 from harness.evidence.records import records_of
 from harness.modelled.shared.coordinator_records import key_and_value
+from harness.modelled.shared.share_records import letter_headers
 from harness.protocol.batches import (
     CHECKED_FROM,
     COMPRESSION,
@@ -29,6 +30,7 @@ from harness.protocol.batches import record as written_record
 from harness.protocol.cursor import Cursor
 from model.eras import Era
 from model.log.unified_log import ABORT, REMOVED, RecordBatch
+from model.share.dead_letter_queue import LetterRecord
 
 _PLACE: Final = struct.Struct(">qii")
 """Base offset, length, leader epoch."""
@@ -122,7 +124,7 @@ def fetched(batch: RecordBatch, era: Era, wall_ms: int = 0) -> bytes:
         ms = batch.appended_ms + wall_ms
         begin = _marker(batch.control, batch.producer_id, batch.producer_epoch, batch.coordinator_epoch, ms)
     else:
-        begin = _of_coordinator(batch, era, wall_ms)
+        begin = _of_broker(batch, era, wall_ms)
     return _PLACE.pack(batch.base, len(begin) - PREFIX, batch.epoch) + begin[_PLACE.size :]
 
 
@@ -135,11 +137,19 @@ def _marker(kind: str, producer_id: int, producer_epoch: int, coordinator_epoch:
     return written(fields, written_record(0, key, value))
 
 
-def _of_coordinator(batch: RecordBatch, era: Era, wall_ms: int) -> bytes:
-    """A batch of a coordinator's log. Records that compaction removed leave their offsets behind; a batch
-    without any record stays, so that a reader gets beyond it."""
+def _letter(delta: int, record: LetterRecord) -> bytes:
+    """A record of a dead-letter queue. delta: its offset in the batch."""
+    copy = record.copy if isinstance(record.copy, bytes) else None
+    return written_record(delta, None, copy, letter_headers(record))
+
+
+def _of_broker(batch: RecordBatch, era: Era, wall_ms: int) -> bytes:
+    """A batch of a coordinator's log, or of a dead-letter queue. Records that compaction removed leave their
+    offsets behind; a batch without any record stays, so that a reader gets beyond it."""
     records = [
-        written_record(n, *key_and_value(record, era, batch.appended_ms, wall_ms))
+        _letter(n, record)
+        if isinstance(record, LetterRecord)
+        else written_record(n, *key_and_value(record, era, batch.appended_ms, wall_ms))
         for n, record in enumerate(batch.records)
         if record is not REMOVED
     ]

@@ -11,6 +11,7 @@ from core.internal_topics import GROUP_TOPIC, TRANSACTION_TOPIC
 from harness.contract.dialect import IdPairs
 from harness.contract.wire_data import batches
 from harness.evidence import coordinator_records as logs
+from harness.evidence import share_records
 from harness.evidence.damage import Damages
 from harness.evidence.segments import Segment, read
 from harness.modelled.real.encoded.records import fetched
@@ -33,6 +34,9 @@ from model.coordinator.group_metadata_manager import OffsetRecord
 from model.coordinator.transaction_metadata import TransactionRecord, TransactionState, TransactionTombstone
 from model.eras import ERAS
 from model.log.unified_log import COMMIT, REMOVED, RecordBatch, UnifiedLog
+from model.protocol.share_messages import StateBatch
+from model.share.dead_letter_queue import LetterRecord
+from model.share.share_coordinator import ShareSnapshot, ShareUpdate
 
 ONGOING = TransactionRecord(
     "té",
@@ -259,3 +263,45 @@ def test_a_topic_without_a_known_name_keeps_its_id() -> None:
     log = log_of("4.3", (ConsumerGroupTargetAssignmentMember("g", "m", (("t", 0),)),))
     (record,) = brought(log)[0].records
     assert record == ConsumerGroupTargetAssignmentMember("g", "m", ((str(topic_uuid("t")), 0),))
+
+
+def test_the_log_of_share_coordinators(tmp_path: Path) -> None:
+    runs = (StateBatch(7, 2**40, 2, 3), StateBatch(2**40 + 1, 2**40 + 1, 4, 300))
+    log = log_of(
+        "4.4",
+        (ShareSnapshot("gé", ("t", 5), 1, 2, 3, 7, runs),),
+        (ShareUpdate("g", ("t", 0), 1, 4, -1, ()), ShareUpdate("g", ("t", 0), 1, 5, 2**40, runs[:1])),
+    )
+    damages = Damages()
+    found = share_records.states(segment(log, tmp_path), damages).to_pylist()
+    assert not damages
+    names = ("offset", "name", "group", "shared_partition", "snapshot_epoch", "state_epoch")
+    assert [tuple(row[name] for name in names) for row in found] == [
+        (0, "ShareSnapshot", "gé", 5, 1, 2),
+        (1, "ShareUpdate", "g", 0, 1, None),
+        (2, "ShareUpdate", "g", 0, 1, None),
+    ]
+    assert [(row["shared_leader_epoch"], row["start"]) for row in found] == [(3, 7), (4, -1), (5, 2**40)]
+    states = [[*map(tuple, (one.values() for one in row["states"]))] for row in found]
+    assert states == [[*map(tuple, runs)], [], [tuple(runs[0])]]
+    assert {(row["shared_topic"], row["timestamp"] - row["offset"]) for row in found[:2]} == {
+        (topic_id("t"), BASE_MS + 100)
+    }
+
+
+def test_dead_letters_name_their_records_in_headers(tmp_path: Path) -> None:
+    log = log_of(
+        "4.4", (LetterRecord("g", ("té", 2), 9, 3, b"copy"), LetterRecord("g", ("t", 0), 1, 1, None))
+    )
+    assert segment(log, tmp_path).table().to_pylist()[0]["records"] == 2
+    (raw,) = (fetched(batch, log.era) for batch in log.batches)
+    for name, value in {
+        "topic": "té",
+        "partition": "2",
+        "offset": "9",
+        "group": "g",
+        "delivery.count": "3",
+    }.items():
+        key, said = f"__dlq.errors.{name}".encode(), value.encode()
+        assert bytes([len(key) << 1]) + key + bytes([len(said) << 1]) + said in raw
+    assert b"copy" in raw
