@@ -16,7 +16,7 @@ def _honours_all(config: RunConfig) -> str:
 
 
 def _has_no_share_groups(config: RunConfig) -> str:
-    return f"workload {config.workload}: it needs share groups, which sut=kafka and sut=simulated have"
+    return f"workload {config.workload}: it needs share groups; sut=kafka, model and simulated have them"
 
 
 def _no_advice(names: Sequence[str]) -> str:

@@ -29,9 +29,11 @@ dropped; with `--set containers=true` brokers are containers, and all faults are
 scenarios that Kafka's brokers play and by random requests: nothing differs.
 Clients of any library are served: librdkafka and Kafka's Java clients are tested.
 
-Groups of consumers are served in both protocols, from era 4.0 on: the classic one and that of KIP-848.
+Groups of consumers are served in both protocols, from era 4.0 on: the classic one and that of KIP-848. Share
+groups (KIP-932) are served from era 4.1 on, with dead-letter queues from 4.4 on: all have the settings of
+their brokers.
 
 Not there: fetches by topic ids, sessions of fetches, search of offsets by time, deletion of topics, changes
-of settings, quotas, security, groups of any type but consumers', subscriptions of KIP-848 by regular
-expression, eras on ZooKeeper. All clients of a cluster speak one transaction version, that of its era:
-librdkafka needs an era with 1, Java clients speak both."""
+of settings, quotas, security, groups of streams, eras on ZooKeeper; of share groups: acquire mode
+record_limit, and changes of their offsets by an administrator. All clients of a cluster speak one transaction
+version, that of its era: librdkafka needs an era with 1, Java clients speak both."""

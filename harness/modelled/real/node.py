@@ -89,7 +89,8 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
 AT_ONCE: Final = 32
 """Requests of a node to itself, and answers to them, that are handled one after the other."""
 ITSELF, OTHERS = 0, 1
-"""Connections, as the model counts them: of what a node asks itself, and of all others."""
+"""Connections, as the model counts them: of what a node asks itself, and of other nodes, which are one.
+Those of clients have the numbers after."""
 DISK: Final = "disk"
 """Name of a node's file in its folder."""
 LOST_POWER: Final = "lost-power"
@@ -137,6 +138,7 @@ class Node:
         self._ended = ended
         self._note = note
         self._numbers = itertools.count()
+        self._connections = itertools.count(OTHERS + 1)
         self._waiting: dict[int, Answered] = {}
         self._asked: dict[int, Ask] = {}
         self._own: deque[tuple[Ask, Response | None]] = deque()
@@ -152,11 +154,20 @@ class Node:
         """SIGTERM: hand over, then end."""
         self._do(self.broker.shut_down, now_ms())
 
-    def submit(self, request: AnyRequest, answered: Answered) -> None:
-        """A request came; `answered` is called once with the answer, or never."""
+    def connected(self) -> int:
+        """A client has a new connection: its number, as the broker counts them."""
+        return next(self._connections)
+
+    def disconnected(self, connection: int) -> None:
+        """It is closed: sessions over it end."""
+        self._do(self.broker.disconnected, now_ms(), connection)
+
+    def submit(self, request: AnyRequest, answered: Answered, connection: int = OTHERS) -> None:
+        """A request came; `answered` is called once with the answer, or never. connection: of a client, see
+        `connected`."""
         number = next(self._numbers)
         self._waiting[number] = answered
-        self._do(self.broker.receive, now_ms(), OTHERS, number, request)
+        self._do(self.broker.receive, now_ms(), connection, number, request)
 
     def submit_unanswered(self, request: AnyRequest) -> None:
         """A request came whose sender does not wait for an answer."""

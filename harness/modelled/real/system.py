@@ -12,7 +12,7 @@ from harness.containers.cluster import ContainerCluster
 from harness.containers.reaper import reap
 from harness.modelled.real.cluster import ModelCluster
 from harness.modelled.real.deployment import model_containers
-from harness.modelled.shared.settings import refused_settings
+from harness.modelled.shared.settings import refused_settings, share_groups
 from harness.run.backend import Backend
 from model.eras import ERAS
 
@@ -62,4 +62,10 @@ def refusal(config: RunConfig) -> str:
     return ""
 
 
-MODEL: Final = Backend(cluster=cluster, capabilities=capabilities, refusal=refusal, release=release)
+def _share_groups(config: RunConfig) -> str:
+    return share_groups(config, config.section(ModelSection).era)
+
+
+MODEL: Final = Backend(
+    cluster=cluster, capabilities=capabilities, refusal=refusal, share_groups=_share_groups, release=release
+)

@@ -8,6 +8,9 @@ apis_consumer_groups  What coordinators of consumer groups serve to members that
 apis_data             What leaders of partitions serve: Produce, Fetch, ListOffsets, DeleteRecords,
                       OffsetForLeaderEpoch, DescribeProducers.
 apis_groups           What coordinators of consumer groups serve.
+apis_settings         Settings of topics, brokers and groups, and the levels of features.
+apis_share_groups     What brokers serve to members of share groups (KIP-932): as coordinators of groups,
+                      and as leaders.
 apis_transactions     What coordinators of transactions serve, and what concerns producer ids.
 clients               Connections of clients: frames of Kafka's protocol in, responses out, one request
                       after the other.

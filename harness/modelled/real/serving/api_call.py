@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from core.cluster import Address
-from harness.modelled.real.node import Node
+from harness.modelled.real.node import OTHERS, Node
 from harness.protocol.payloads import Message
 from model.errors import KafkaError
 from model.protocol.requests import Request, Response
@@ -21,7 +21,7 @@ R = TypeVar("R", bound=Response)
 class Call(msgspec.Struct, frozen=True):
     """A request that waits for its response. node: of the broker. addresses: what this listener tells clients
     of brokers. respond: called once, with the values of the response; or `silent`, where the client expects
-    none. client_id: of the request's header."""
+    none. client_id: of the request's header. connection: the number of the client's, see `Node.connected`."""
 
     node: Node
     addresses: Mapping[int, Address]
@@ -30,10 +30,11 @@ class Call(msgspec.Struct, frozen=True):
     client_id: str
     respond: Callable[..., None]
     silent: Callable[[], None]
+    connection: int = OTHERS
 
     def ask(self, request: Request[R], answered: Callable[[R], None]) -> None:
         """Let the broker handle a request of the model."""
-        self.node.submit(request, answered)
+        self.node.submit(request, answered, self.connection)
 
     def ask_all(self, requests: Sequence[Request[R]], answered: Callable[[list[R]], None]) -> None:
         """Let the broker handle several, and continue with all answers, in the order of the requests."""

@@ -8,6 +8,13 @@ from harness.modelled.real.serving.api_call import Api, Call, error_of
 from harness.modelled.real.serving.apis_consumer_groups import OF_CONSUMER_GROUPS
 from harness.modelled.real.serving.apis_data import OF_LEADERS
 from harness.modelled.real.serving.apis_groups import OF_GROUPS
+from harness.modelled.real.serving.apis_settings import (
+    INVALID_CONFIG,
+    OF_SETTINGS,
+    features,
+    settings_of_topics,
+)
+from harness.modelled.real.serving.apis_share_groups import of_share_groups
 from harness.modelled.real.serving.apis_transactions import NEWER, OF_TRANSACTIONS
 from harness.modelled.real.serving.topic_ids import id_of, names
 from harness.protocol.encoding import Values
@@ -27,23 +34,14 @@ from model.protocol.messages import (
     PartitionState,
 )
 from model.protocol.requests import ErrorResponse, Response
-from model.replication.node import settings_of
-from model.settings import Settings
 
 LEADER_NOT_AVAILABLE: Final = 5
 INVALID_PARTITIONS: Final = 37
-INVALID_CONFIG: Final = 40
 INVALID_REQUEST: Final = 42
 UNKNOWN_TOPIC_ID: Final = 100
 REBOOTSTRAP_REQUIRED: Final = 129
 DEFAULT_REPLICATION: Final = 1
 METADATA_TOPIC: Final = "__cluster_metadata"
-TOPIC: Final = 2
-BROKER: Final = 4
-"""Types of resources of DescribeConfigs."""
-STATIC: Final = 4
-"""STATIC_BROKER_CONFIG: the source of a setting."""
-TRANSACTION_VERSION: Final = "transaction.version"
 NOT_ASKED: Final = -(1 << 31)
 ALL_OPERATIONS: Final = 0b1_1111_1010_0000
 """Of a cluster: each has its own number's bit (`org.apache.kafka.common.acl.AclOperation`)."""
@@ -67,20 +65,11 @@ def _misrouted(call: Call) -> int:
 def versions(era: Era) -> dict[str, object]:
     """The values of ApiVersionsResponse: which clients may speak which versions. A cluster has the
     transaction version of its era's clients: coordinators of the model take all clients for such."""
-    level = era.client_transaction_version
     keys = [
         {"api_key": API_KEYS[name], "min_version": api.first, "max_version": api.last}
         for name, api in apis(era).items()
     ]
-    feature = {"name": TRANSACTION_VERSION, "min_version": 0, "max_version": 2}
-    final = {"name": TRANSACTION_VERSION, "min_version_level": level, "max_version_level": level}
-    return {
-        "error_code": KafkaError.NONE,
-        "api_keys": keys,
-        "supported_features": [feature],
-        "finalized_features_epoch": 0,
-        "finalized_features": [final] if level >= 2 else [],
-    }
+    return {"error_code": KafkaError.NONE, "api_keys": keys, **features(era)}
 
 
 @cache
@@ -88,7 +77,8 @@ def apis(era: Era) -> Mapping[str, Api]:
     """What is served in an era, by name."""
     newer = NEWER if era.client_transaction_version >= 2 else {}
     found = {**_ALL, **{name: _ALL[name]._replace(last=last) for name, last in newer.items()}}
-    return {name: api for name, api in found.items() if era.consumer_groups or name not in OF_CONSUMER_GROUPS}
+    groups = OF_CONSUMER_GROUPS if era.consumer_groups else {}
+    return {**found, **groups, **of_share_groups(era)}
 
 
 def _metadata(call: Call) -> None:
@@ -209,39 +199,11 @@ def _refused(call: Call, topic: Message) -> tuple[int, str] | None:
     for the default number of partitions or replicas, which is 1."""
     if topic.num_partitions < 1 and topic.num_partitions != -1:
         return INVALID_PARTITIONS, f"{topic.num_partitions} partitions"
-    known = _topic_settings(call.node.settings)
+    known = settings_of_topics(call.node.settings)
     strange = [f"{one.name}={one.value}" for one in topic.configs if known.get(str(one.name)) != one.value]
     if strange:
         return INVALID_CONFIG, f"the model cannot set {', '.join(strange)} for a single topic"
     return None
-
-
-def _topic_settings(settings: Settings) -> dict[str, str]:
-    return {
-        "min.insync.replicas": str(settings.min_isr),
-        "unclean.leader.election.enable": str(settings.unclean).lower(),
-        "cleanup.policy": "delete",
-    }
-
-
-def _configs(call: Call) -> None:
-    """The settings of topics that the model has: all are the cluster's. Of a broker, its roles."""
-    found, node = [], call.node
-    roles = "broker,controller" if node.given.me in node.given.voters else "broker"
-    for one in call.request.resources:
-        name, kind = str(one.resource_name), int(one.resource_type)
-        missing = kind == TOPIC and name not in node.broker.node.image.topics
-        wanted = one.configuration_keys
-        known = {"process.roles": roles} if kind == BROKER else {}
-        known |= _topic_settings(settings_of(node.settings, name)) if kind == TOPIC and not missing else {}
-        configs = [
-            {"name": key, "value": value, "read_only": True, "is_sensitive": False, "config_source": STATIC}
-            for key, value in known.items()
-            if not wanted or key in wanted
-        ]
-        error = KafkaError.UNKNOWN_TOPIC_OR_PARTITION if missing else KafkaError.NONE
-        found.append({"error_code": error, "resource_type": kind, "resource_name": name, "configs": configs})
-    call.respond(results=found)
 
 
 def _elect(call: Call) -> None:
@@ -298,12 +260,11 @@ _ALL: Final[Mapping[str, Api]] = {
     "describe_cluster": Api(0, 0, _cluster),
     "create_topics": Api(2, 5, _create),
     "create_partitions": Api(0, 1, _add_partitions),
-    "describe_configs": Api(1, 4, _configs),
     "elect_leaders": Api(0, 2, _elect),
     "alter_partition_reassignments": Api(0, 0, _reassign),
     "describe_quorum": Api(0, 0, _quorum),
     **OF_LEADERS,
     **OF_TRANSACTIONS,
     **OF_GROUPS,
-    **OF_CONSUMER_GROUPS,
+    **OF_SETTINGS,
 }

@@ -44,10 +44,12 @@ class _Connection(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)
         self._link = PeerConnection(transport, CLIENTS, Listener.CLIENT)
         self._gates.add(self._link)
+        self._number = self._node.connected()
 
     def connection_lost(self, error: Exception | None) -> None:
         self._gates.remove(self._link)
         self._queue.clear()
+        self._node.disconnected(self._number)
 
     def data_received(self, data: bytes) -> None:
         try:
@@ -102,6 +104,7 @@ class _Connection(asyncio.Protocol):
             header.client_id or "",
             partial(self._respond, kind, header.correlation_id),
             self._done,
+            self._number,
         )
         api.serve(call)
 
