@@ -32,7 +32,7 @@ signature of a known bug of Kafka or its client (docs/known-bugs.md) gets its la
 other is open.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from checkers.api import Result, check
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["Result", "check"]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """`check` and `Result`, imported when they are used: most users of this package need one module of it."""
     if name in __all__:
         from checkers import api

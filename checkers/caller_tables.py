@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
@@ -92,7 +92,7 @@ def _table(name: str, given: "pa.Table | DataFrame | None") -> pa.Table:
         raise HistoryError(
             f"the table {name} is a {type(given).__name__}: an Arrow table, or a DataFrame of Spark"
         )
-    table: Any = given if isinstance(given, pa.Table) else given.toArrow()
+    table: pa.Table = given if isinstance(given, pa.Table) else given.toArrow()
     if doubled := [column for column in schema.names if table.column_names.count(column) > 1]:
         raise HistoryError(f"the table {name} has more than one column {doubled[0]}")
     if missing := [column for column in schema.names if column not in table.column_names]:

@@ -16,7 +16,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import numpy as np
@@ -251,7 +251,7 @@ def _in_words(history: History, name: str, rows: pa.Table, *, untimed: bool) -> 
     return pa.Table.from_arrays([columns[each] for each in schema.names], schema=schema)
 
 
-def _taken(words: pa.Array, codes: Any) -> pa.Array:
+def _taken(words: pa.Array, codes: pa.ChunkedArray) -> pa.Array:
     known = np.asarray(codes) >= 0
     return words.take(pa.array(np.where(known, codes, 0), pa.int64(), mask=~known))
 

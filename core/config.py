@@ -306,7 +306,7 @@ class RunConfig(_Sectioned):
         return given
 
     @field_serializer("broker_settings", "topic_settings", "client_settings")
-    def _without_secrets(self, given: dict[str, str]) -> dict[str, str]:
+    def _without_secrets(self, given: dict[str, str]) -> dict[str, object]:
         return masked(given)
 
     @field_validator("acks", mode="before")

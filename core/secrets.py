@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 HIDDEN: Final = "(hidden)"
 SECRET: Final = frozenset({"sasl.password", "ssl.key.password"})
@@ -25,12 +25,12 @@ def is_secret(name: str) -> bool:
     return _SECRET.search(name) is not None
 
 
-def masked(settings: Mapping[str, Any]) -> dict[str, Any]:
+def masked(settings: Mapping[str, object]) -> dict[str, object]:
     """These settings, and those in them, with every secret hidden."""
     return {name: _masked(name, value) for name, value in settings.items()}
 
 
-def _masked(name: str, value: Any) -> Any:
+def _masked(name: str, value: object) -> object:
     if isinstance(value, Mapping):
         return masked(value)
     return HIDDEN if is_secret(name) else value

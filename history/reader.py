@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -27,12 +27,13 @@ import pyarrow as pa
 
 from core.errors import HistoryError
 from core.op import End, Isolation, Outcome, Phase
+from core.presets import NamedSettings
 from history import storage, values
 from history.broker_logs import VIRTUAL, BrokerLogs, LeftOutMarkersLine, broker_logs
 from history.columns import Array, Columns, columns, numbers
 from history.events import Event, decode
 from history.run_folder import FORMAT, Run
-from history.tables import CLUSTERED, NAMES, OPEN, TABLES
+from history.tables import CLUSTERED, NAMES, OPEN, TABLES, TableRow
 from history.unit_files import EVERYWHERE, Where, matching, read_columns, read_table, verify
 
 SMALL: Final = tuple(name for name in TABLES if name not in CLUSTERED)
@@ -192,7 +193,7 @@ class History:
     names: Names
     tables: Mapping[str, pa.Table]
     events: Sequence[Event] = ()
-    config: dict[str, Any] = field(default_factory=dict)
+    config: NamedSettings = field(default_factory=dict)
     remade: int = 0
 
     def seconds(self, ns: int) -> float:
@@ -236,7 +237,7 @@ class History:
 
     def op(self, op: int) -> OpRecord:
         """One op (rows of `ops` are sorted by number)."""
-        row: dict[str, Any] = {name: column[op].item() for name, column in self._ops.items()}
+        row: TableRow = {name: column[op].item() for name, column in self._ops.items()}
         row["f"] = _named(self.names.f, row["f"], "?")
         row["error"] = _named(self.names.error, row["error"], "")
         return msgspec.convert(row, OpRecord, strict=False)

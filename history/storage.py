@@ -25,7 +25,7 @@ import secrets
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import IO, TYPE_CHECKING, Final, cast
 
 from core.errors import StorageError, UsageError
 
@@ -161,18 +161,18 @@ def arrow_source(path: Path) -> "pa.NativeFile":
 class _Opened(io.RawIOBase):
     """A file of a store for Arrow, with files' errors."""
 
-    def __init__(self, file: Any) -> None:
+    def __init__(self, file: IO[bytes]) -> None:
         self._file = file
 
     def read(self, size: int = -1) -> bytes:
         with file_errors():
-            return cast(bytes, self._file.read(size))
+            return self._file.read(size)
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        return cast(int, self._file.seek(offset, whence))
+        return self._file.seek(offset, whence)
 
     def tell(self) -> int:
-        return cast(int, self._file.tell())
+        return self._file.tell()
 
     def close(self) -> None:
         super().close()
@@ -185,7 +185,7 @@ class _Opened(io.RawIOBase):
         return True
 
 
-def write_parquet(table: "pa.Table", path: Path, **options: Any) -> None:
+def write_parquet(table: "pa.Table", path: Path, **options: object) -> None:
     """`pyarrow.parquet.write_table`, also to a store. Raises: OSError."""
     import pyarrow as pa
     import pyarrow.parquet as pq

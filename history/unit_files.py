@@ -6,7 +6,7 @@ Parquet's statistics tell which row groups cannot hold what is asked for: those 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
@@ -186,7 +186,7 @@ def _ranges(file: "pq.ParquetFile", group: int) -> Ranges:
     return lambda name: _range(meta.column(schema.get_field_index(name)))
 
 
-def _range(column: Any) -> tuple[int, int]:
+def _range(column: "pq.ColumnChunkMetaData") -> tuple[int, int]:
     """Least and greatest number of a column of a row group; where it is not on record, any."""
     known = column.statistics
     if known is None or not known.has_min_max:

@@ -6,11 +6,12 @@ that is forbidden.
 """
 
 from enum import StrEnum
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import msgspec
 
 from core.errors import ExitCode
+from core.presets import NamedSettings
 
 
 class OpView(msgspec.Struct, frozen=True, kw_only=True):
@@ -375,7 +376,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     exit_code: int
     seed: int
     summary: str
-    config: dict[str, Any]
+    config: NamedSettings
     anomalies: dict[str, Anomaly]
     checks: dict[str, CheckResult]
     unknown: list[str]

@@ -9,7 +9,7 @@ The checker is imported when it is asked for: the command `inquest` names extens
 (`core.extensions`).
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name in _OF_CHECKER:
         from checkers import api
 

@@ -3,9 +3,11 @@
 from collections.abc import Iterator
 from contextlib import ExitStack
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
+
+from core.presets import NamedSettings
 
 if TYPE_CHECKING:
     from harness.guided.cluster import GuidedCluster
@@ -51,7 +53,7 @@ def _refuse_unknown(config: pytest.Config, option: str, known: tuple[str, ...]) 
         raise pytest.UsageError(f"{option} {given}: {', '.join(known[:-1])} or {known[-1]}{near}")
 
 
-def _settings(config: pytest.Config) -> dict[str, Any]:
+def _settings(config: pytest.Config) -> NamedSettings:
     """Those of `--inquest-set`. Raises: pytest.UsageError."""
     if not (given := config.getoption("--inquest-set")):
         return {}
@@ -77,7 +79,7 @@ def inquest_cluster(request: pytest.FixtureRequest) -> "Iterator[GuidedCluster]"
     keywords = {KEYWORDS.get(name, name): found for name in OPTIONS if (found := given(name))}
     owned = {"owned": True} if request.config.getoption("--inquest-owned") else {}
     options = _settings(request.config) | keywords | owned
-    settings: dict[str, Any] = {}
+    settings: NamedSettings = {}
     for mark in reversed(list(request.node.iter_markers("inquest"))):  # the nearest one last
         if mark.args:
             raise pytest.UsageError(
@@ -93,7 +95,7 @@ def inquest_cluster(request: pytest.FixtureRequest) -> "Iterator[GuidedCluster]"
         yield made
 
 
-def _over(settings: dict[str, Any], nearer: dict[str, Any]) -> dict[str, Any]:
+def _over(settings: NamedSettings, nearer: NamedSettings) -> NamedSettings:
     """These settings, and nearer ones over them: where those name a system or a cluster, what was said of
     another one does not count."""
     named = "file" in nearer or nearer.get("sut", "external") != "external"

@@ -6,7 +6,7 @@ Not here: the rows themselves (`checkers.engine.partition_view`).
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +25,7 @@ from core.internal_topics import GROUP_TOPIC
 from core.offset_fencing import offsets_fenced
 from core.op import AssignmentKind, CommitKind, End
 from core.payload import named
+from core.presets import NamedSettings
 from core.producer_state import forgotten_after_ns
 from core.retention import removes
 from core.systems import ImportedSection
@@ -104,7 +105,7 @@ IMPORTED: Final = OnRecord(
 PORTABLE: Final = IMPORTED._replace(from_start=True, exhausted=True)
 
 
-def on_record(config: Mapping[str, Any]) -> OnRecord:
+def on_record(config: NamedSettings) -> OnRecord:
     """What the history of a run folder holds, by its config."""
     imported = config.get("imported")
     if not isinstance(imported, dict):

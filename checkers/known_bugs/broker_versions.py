@@ -4,10 +4,11 @@ A bug of one version explains nothing that happened before any broker had that v
 another one.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from core.presets import NamedSettings
 from history.events import NO_TARGET, Event, FaultFailed, FaultHealed, FaultStarted, HealFailed
 
 UPGRADE: Final = "upgrade"
@@ -56,7 +57,7 @@ class BrokerVersions:
         return [one for place, one in enumerate(self.known) if place in places[0]]
 
 
-def broker_versions(config: Mapping[str, Any], events: Sequence[Event]) -> BrokerVersions:
+def broker_versions(config: NamedSettings, events: Sequence[Event]) -> BrokerVersions:
     """Of a run, by its recorded config."""
     kafka = config.get("kafka") or {}
     modelled = config.get("simulated") or config.get("model") or {}

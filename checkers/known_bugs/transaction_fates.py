@@ -8,7 +8,7 @@ one, another bug took it.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from checkers.checks.atomicity import TornTransaction
 from checkers.checks.isolation import PRECOMMITTED
@@ -18,6 +18,7 @@ from checkers.engine.evidence import FetchedRecords
 from checkers.engine.findings import FAIL, FINAL, NEVER, OK, RC, Finding, What
 from checkers.known_bugs.labelled_run import Input, LabelledRun
 from core.cluster import OpenTransaction
+from core.presets import NamedSettings
 from history.reader import History, OpRecord, SendRow
 
 ENDINGS: Final[Mapping[int, tuple[bool, ...]]] = {OK: (True,), FAIL: (False,)}
@@ -46,7 +47,7 @@ class Suspicion:
         return self.run.history
 
     @property
-    def config(self) -> Mapping[str, Any]:
+    def config(self) -> NamedSettings:
         """The settings of the run."""
         return self.history.config
 

@@ -16,10 +16,10 @@ from msgspec.structs import replace
 
 from checkers.logs.clocks import seen_apart_ms
 from checkers.logs.elections import Elections, elections, newest_log
-from checkers.logs.replicas import Array
 from checkers.logs.transactions import NEVER
 from checkers.logs.zookeeper_log import zookeeper_log
 from core.op import TopicPartition
+from history.columns import Array
 from history.evidence import Evidence
 from history.evidence_tables import CLIENT, FETCH
 from history.reader import History

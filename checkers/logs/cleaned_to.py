@@ -6,13 +6,12 @@ already (`Cleaner.doClean`, `LogCleanerManager.doneCleaning`). It never cleans a
 """
 
 import json
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow.compute as pc
 
 from core.internal_topics import GROUP_TOPIC, TRANSACTION_TOPIC
+from history.columns import Columns
 from history.evidence import Evidence
 
 POLICY = "cleanup.policy"
@@ -27,11 +26,11 @@ def compacted_topics(evidence: Evidence) -> frozenset[str]:
     return frozenset({*named, GROUP_TOPIC, TRANSACTION_TOPIC})
 
 
-def _compacts(setting: dict[str, Any]) -> bool:
+def _compacts(setting: dict[str, str | None]) -> bool:
     return setting.get("name") == POLICY and "compact" in (setting.get("value") or "")
 
 
-def cleaned_to(batches: dict[str, npt.NDArray[Any]], noted: int) -> int:
+def cleaned_to(batches: Columns, noted: int) -> int:
     """The end of the last closed segment from which records are missing, behind what the cleaner noted; 0 =
     none are. batches: of one log, in the order of their files."""
     segment, base, last = batches["segment"], batches["base"], batches["last"]

@@ -7,7 +7,7 @@ same node.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import numpy as np
@@ -20,8 +20,9 @@ from core.internal_topics import TRANSACTION_TOPIC
 from core.op import TopicPartition
 from history.evidence import Evidence
 from history.evidence_tables import END
+from history.tables import TableRow
 
-Row = Mapping[str, Any]
+Row = TableRow
 
 
 class CoordinatorRecord(msgspec.Struct, frozen=True, kw_only=True):

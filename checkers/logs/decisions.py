@@ -30,11 +30,12 @@ from checkers.logs.classes import HANGING, LOST_DECISION, TORN_DECISION
 from checkers.logs.clocks import COPIED, StepBack, nodes_apart_ms, own_clocks, steps_back, timely
 from checkers.logs.elections import Elections, elections, survivor
 from checkers.logs.markers import Ended, Marker, earliest, markers_of
-from checkers.logs.replicas import Array, ReplicaLog, replicas
+from checkers.logs.replicas import ReplicaLog, replicas
 from checkers.logs.rule import Rule, checks_of
 from checkers.logs.transactions import NEVER, PREPARED, Transaction, TransactionLogs, transaction_logs
 from core.internal_topics import GROUP_TOPIC, TRANSACTION_TOPIC
 from core.op import TopicPartition
+from history.columns import Array
 from history.evidence import Evidence
 
 DECIDED: Final = "marker-decided"

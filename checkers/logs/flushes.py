@@ -22,12 +22,13 @@ from checkers.logs.classes import UNFLUSHED
 from checkers.logs.clocks import nodes_apart_ms
 from checkers.logs.elections import Elections, elections, newest_log
 from checkers.logs.lineage import acknowledged_sends
-from checkers.logs.replicas import Array, ReplicaLog, finding, replicas
+from checkers.logs.replicas import ReplicaLog, finding, replicas
 from checkers.logs.rule import Rule, checks_of
 from core.config import RunConfig, recorded_config
 from core.flushing import FIRST_LOOK_MS, Flushing, flushing, number
 from core.op import TopicPartition
 from core.systems import KafkaSection, is_since
+from history.columns import Array
 from history.evidence import Evidence
 
 AS_SET: Final = "flushed-as-set"

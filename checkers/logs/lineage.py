@@ -18,13 +18,14 @@ from checkers.engine.cut_journals import absent
 from checkers.engine.findings import Found
 from checkers.logs.clocks import apart_ms, nodes_apart_ms, own_clocks
 from checkers.logs.elections import METADATA, Elections, elections, survivor
-from checkers.logs.replicas import COMPRESSED, Array, ReplicaLog, compare, finding, replicas
+from checkers.logs.replicas import COMPRESSED, ReplicaLog, compare, finding, replicas
 from checkers.logs.rule import Rule, checks_of
 from checkers.run_windows import deletions
 from core.config import recorded_config
 from core.internal_topics import GROUP_TOPIC, internal
 from core.op import Outcome, TopicPartition
 from core.retention import removes
+from history.columns import Array
 from history.events import JournalsListed
 from history.evidence import Evidence
 from history.reader import History

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow.compute as pc
 
-from checkers.logs.replicas import Array, ReplicaLog
+from checkers.logs.replicas import ReplicaLog
 from checkers.logs.transactions import NEVER, Transaction
 from core.op import TopicPartition
+from history.columns import Array
 from history.evidence import Evidence
 
 

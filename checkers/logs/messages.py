@@ -23,12 +23,13 @@ from checkers.engine.findings import NOWHERE, Found, LogFinding
 from checkers.logs.captured_messages import CLOCK_NS, CapturedMessages, exchange, waited_for, whom
 from checkers.logs.classes import EARLY, LOST_DECISION, MISANSWERED
 from checkers.logs.elections import survivor
-from checkers.logs.replicas import Array, replicas
+from checkers.logs.replicas import replicas
 from checkers.logs.rule import Rule, checks_of
 from checkers.logs.transactions import NEVER, PREPARED, TransactionLogs, transaction_logs
 from checkers.logs.zookeeper_log import FOREVER
 from core.internal_topics import TRANSACTION_TOPIC
 from core.op import TopicPartition
+from history.columns import Array
 from history.evidence import Evidence
 from history.evidence_tables import ALL, CLIENT, END_TXN, PRODUCE, WRITE_TXN_MARKERS
 from history.reader import History

@@ -7,10 +7,9 @@ replicas have the same batches (Kafka compacts each replica on its own: below `c
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -19,11 +18,11 @@ from checkers.logs.cleaned_to import cleaned_to, compacted_topics
 from checkers.logs.zookeeper_log import zookeeper_log
 from checkers.windows import INTERNAL
 from core.op import TopicPartition
+from history.columns import Array
 from history.evidence import Evidence
 from history.evidence_tables import END, KILLED, LOST_POWER, METADATA_LOG, WHEN
 from history.tables import TableRow
 
-Array = npt.NDArray[Any]
 COMPARED: Final = (
     "base", "last", "leader_epoch", "producer_id", "producer_epoch", "base_sequence", "records", "crc",
     "base_timestamp", "max_timestamp", "compression", "log_append_time", "transactional", "control",
@@ -31,6 +30,8 @@ COMPARED: Final = (
 """Columns of a batch that are the same in every replica. Segments begin elsewhere in each."""
 COMPRESSED: Final = "batches are compressed, whose records are not read,"
 _READ: Final = ("segment", "position", "intact", *COMPARED)
+
+K = TypeVar("K", int, str)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -156,8 +157,8 @@ def replicas(evidence: Evidence, tp: TopicPartition) -> list[ReplicaLog]:
     nodes = evidence.table("nodes").select(["take", "node", "clean_shutdown"]).to_pylist()
     clean = {(row["take"], row["node"]) for row in nodes if row["clean_shutdown"]}
     batches = dict(_by_log(evidence.of("batches", tp), _READ))
-    marks = _pairs(evidence.of("ends", tp), "file", "value")
-    epochs = _pairs(evidence.of("epochs", tp), "epoch", "start")
+    marks = _pairs(evidence.of("ends", tp), "file", "value", str)
+    epochs = _pairs(evidence.of("epochs", tp), "epoch", "start", int)
     noted = max((one.get("cleaner", 0) for one in marks.values()), default=0)
     may = noted > 0 or tp.topic in evidence.once(compacted_topics)
     cleaned = {place: cleaned_to(every, noted) for place, every in batches.items()} if may else {}
@@ -327,8 +328,8 @@ def _by_log(rows: pa.Table, names: Sequence[str]) -> Iterator[tuple[tuple[int, i
         yield (int(take[low]), int(node[low])), {name: column[low:high] for name, column in columns.items()}
 
 
-def _pairs(rows: pa.Table, key: str, value: str) -> dict[tuple[int, int], dict[Any, int]]:
-    found: dict[tuple[int, int], dict[Any, int]] = {}
+def _pairs(rows: pa.Table, key: str, value: str, kind: type[K]) -> dict[tuple[int, int], dict[K, int]]:
+    found: dict[tuple[int, int], dict[K, int]] = {}
     for row in rows.select(["take", "node", key, value]).to_pylist():
-        found.setdefault((row["take"], row["node"]), {})[row[key]] = row[value]
+        found.setdefault((row["take"], row["node"]), {})[kind(row[key])] = row[value]
     return found

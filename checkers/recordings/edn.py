@@ -15,7 +15,7 @@ import codecs
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, BinaryIO, Final, NoReturn
+from typing import BinaryIO, Final, NoReturn
 
 PIECE: Final = 1 << 16
 """Bytes that are read at once of a line."""
@@ -63,7 +63,7 @@ class Form:
     """One form and the line where it begins; error: why it could not be read, "" = it could."""
 
     line: int
-    value: Any = None
+    value: object = None
     error: str = ""
 
 

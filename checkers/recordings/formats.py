@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -16,6 +16,7 @@ from checkers.recordings.recording import Recording
 from checkers.recordings.verifiable import VerifiableImport
 from core.config import RunConfig, run_config
 from core.errors import HistoryError, UsageError
+from core.presets import NamedSettings
 from core.systems import ImportedSection
 from history.run_folder import Run, write_atomically
 from history.tasks import Workers
@@ -69,7 +70,7 @@ class Format:
 
     doc: str
     read: Callable[[Recording, ImportRequest], Facts]
-    defaults: dict[str, Any]
+    defaults: NamedSettings
     read_in_tasks: Callable[[Recording, Sequence[Path], Workers], Facts] | None = None
 
 

@@ -14,9 +14,9 @@ value that no poll returned, below one that was polled, is lost. Above, nothing 
 final reads whose end is on record.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -80,7 +80,7 @@ class JepsenImport:
         except (msgspec.ValidationError, PairingError, OverflowError) as error:
             self._refuse(line, reason(error))
 
-    def _take(self, line: int, form: dict[str, Any], event: Event) -> None:
+    def _take(self, line: int, form: Mapping[object, object], event: Event) -> None:
         time = event.time
         self._ns = max(self._ns + 1, time if time is not None and time < 1 << 62 else 0)
         process = event.process
@@ -105,12 +105,13 @@ class JepsenImport:
         self._recording.refuse(f"{self._path}: line {line}", why)
 
 
-def _plain(form: dict[Any, Any]) -> dict[str, Any]:
+def _plain(form: Mapping[object, object]) -> dict[object, object]:
     """The event as the portable format spells it."""
-    event = {name: form[name] for name in _FIELDS if name in form}
+    event: dict[object, object] = {name: form[name] for name in _FIELDS if name in form}
     event.setdefault("index", 0)
-    if isinstance(event.get("value"), list) and event.get("f") in ("send", "poll", "txn"):
-        event["value"] = list(map(_mop, event["value"]))
+    value = event.get("value")
+    if isinstance(value, list) and event.get("f") in ("send", "poll", "txn"):
+        event["value"] = list(map(_mop, value))
     if event.get("f") == "crash":
         event.pop("value", None)
     if form.get("rebalance-log"):

@@ -3,7 +3,6 @@ so such text has no one meaning."""
 
 import json
 from collections import Counter
-from typing import Any
 
 import msgspec
 
@@ -17,8 +16,8 @@ def refuse_repeated(text: bytes | msgspec.Raw, *, deep: bool = True) -> None:
     # Decoding and encoding loses what is repeated. Where nothing is lost, nothing is repeated; where the text
     # is only spelled in another way, the slow way tells.
     plain = bytes(msgspec.json.format(bytes(text), indent=-1))
-    kind: object = Any if deep else dict[str, msgspec.Raw]
-    if msgspec.json.encode(msgspec.json.decode(plain, type=kind)) != plain:
+    read = msgspec.json.decode(plain) if deep else msgspec.json.decode(plain, type=dict[str, msgspec.Raw])
+    if msgspec.json.encode(read) != plain:
         json.loads(plain, object_pairs_hook=_distinct, parse_int=str, parse_float=str)
 
 

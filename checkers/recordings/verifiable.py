@@ -21,7 +21,7 @@ import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import msgspec
 
@@ -459,7 +459,7 @@ def _kind(path: Path) -> tuple[str, int]:
         try:
             for _, content in lines(file):
                 try:
-                    line: Any = _DECODER.decode(content or b"")
+                    line = _DECODER.decode(content or b"")
                 except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
                     continue
                 first = line.timestamp if first < 0 else min(first, line.timestamp)

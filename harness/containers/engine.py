@@ -12,7 +12,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from core.errors import ClusterError, Unanswered
 from core.terminal import say
@@ -178,7 +178,7 @@ def leftovers(run: str) -> list[str]:
         return [one["Names"][0].lstrip("/") for one in containers] + [str(one["Name"]) for one in others]
 
 
-def volumes(client: "DockerClient", filters: dict[str, str]) -> list[dict[str, Any]]:
+def volumes(client: "DockerClient", filters: dict[str, str]) -> list[dict[str, object]]:
     """What the engine says of volumes. Raises: what the SDK does."""
     return list(client.api.volumes(filters=filters)["Volumes"] or ())
 

@@ -25,7 +25,6 @@ from model.protocol.consumer_group_messages import ConsumerGroupDescribe, Consum
 from model.protocol.coordinator_messages import (
     DescribedTransaction,
     DescribeGroup,
-    DescribeGroupResponse,
     DescribeProducers,
     DescribeTransactions,
 )
@@ -71,7 +70,7 @@ def _fetched(s: ClusterStage, tp: Partition, *, committed: bool = False) -> Fetc
         return "down"
     _, start = s.ask(ListOffsets((tp,), earliest=True), to=node).parts[tp]
     request = Fetch(-1, {tp: FetchPartition(max(start, 0))}, committed=committed, max_wait_ms=0)
-    part: FetchedPartition = s.ask(request, to=node).parts[tp]
+    part = s.ask(request, to=node).parts[tp]
     return part if part.error is KafkaError.NONE else part.error.name
 
 
@@ -119,7 +118,7 @@ def _transaction(show: Callable[[DescribedTransaction], object]) -> Column:
         node = s.coordinator("t", TRANSACTION_TOPIC)
         if node not in s.nodes:
             return None
-        found: DescribedTransaction = s.ask(DescribeTransactions(("t",)), to=node).transactions["t"]
+        found = s.ask(DescribeTransactions(("t",)), to=node).transactions["t"]
         if found.error is KafkaError.TRANSACTIONAL_ID_NOT_FOUND:
             return None
         return show(found) if found.error is KafkaError.NONE else found.error
@@ -139,7 +138,7 @@ def _states(s: ClusterStage, key: str) -> object:
 
 def _described(s: raw_member.RawMemberStage) -> tuple[str | None, list[str]]:
     """State of the group, and its members."""
-    answer: DescribeGroupResponse = s.ask(DescribeGroup(GROUP), to=s.coordinator(GROUP, GROUP_TOPIC))
+    answer = s.ask(DescribeGroup(GROUP), to=s.coordinator(GROUP, GROUP_TOPIC))
     return (answer.state if answer.state != DEAD else None), list(answer.members)
 
 
@@ -173,7 +172,7 @@ def _consumer_group(s: raw_consumer_member.RawConsumerStage) -> ConsumerGroupDes
     node = s.coordinator(GROUP, GROUP_TOPIC)
     if node not in s.nodes:
         return None
-    answer: ConsumerGroupDescribeResponse = s.ask(ConsumerGroupDescribe(GROUP), to=node)
+    answer = s.ask(ConsumerGroupDescribe(GROUP), to=node)
     return answer if answer.error is not KafkaError.GROUP_ID_NOT_FOUND else None
 
 

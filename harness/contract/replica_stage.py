@@ -15,7 +15,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from threading import Thread
-from typing import Any, Final, Protocol, Self, cast
+from typing import Final, Protocol, Self, cast
 
 import msgspec
 
@@ -170,7 +170,7 @@ class LeaderBroker(RealBroker):
 
     @staticmethod
     def _ends(place: ReplicaPlace, number: int) -> int:
-        answer: Any = place.ask(replicas.of_replica(TP), number)
+        answer = place.ask(replicas.of_replica(TP), number)
         found = replicas.seen_log(answer.parts[TP])
         return found.end if found is not None else -1
 
@@ -196,7 +196,7 @@ class LeaderBroker(RealBroker):
         self, connection: int, correlation: int, request: Produce, earlier: Thread | None
     ) -> None:  # one commit answers several producers: pass their answers on in the order of their records
         try:
-            answer: Any = self._place.ask(request, self._number)
+            answer = self._place.ask(request, self._number)
         except AdminError as error:
             self._out.put(error)
             return
@@ -338,7 +338,7 @@ class ReplicaStage(PartitionStage):
         return replicas.epoch_begins(seen.log.start, newest, partial(self.place.epoch_end, n))
 
     def _seen(self, n: int) -> SeenReplica | None:
-        answer: Any = self.place.ask(replicas.of_replica(TP), n)
+        answer = self.place.ask(replicas.of_replica(TP), n)
         part = answer.parts[TP]
         log = replicas.seen_log(part)
         known = self._knows(n)

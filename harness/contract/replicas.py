@@ -10,7 +10,7 @@ holds up.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from kio.schema.create_topics.v5.response import CreateTopicsResponse
 from kio.schema.describe_topic_partitions.v0.response import DescribeTopicPartitionsResponse
@@ -117,7 +117,7 @@ class Known(NamedTuple):
 def known_to(connection: BrokerConnection, tp: TopicPartition) -> Known | None:
     """By a broker's metadata; None where it does not know the partition. Raises: AdminError."""
     seen = view(connection)
-    one: Any = seen.partitions.get(tp)
+    one = seen.partitions.get(tp)
     if one is None:
         return None
     isr, replicas = tuple(map(int, one.isr_nodes)), tuple(map(int, one.replica_nodes))

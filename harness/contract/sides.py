@@ -9,11 +9,13 @@ from functools import cache, partial
 from typing import Any, Final, Protocol, TypeVar, cast
 
 import msgspec
+from kio.static.protocol import ResponsePayload
 
 from core.internal_topics import GROUP_TOPIC
 from harness.brokers.admin.connection import BrokerConnection
 from harness.contract.dialect import Dialect, IdPairs
 from harness.contract.wire import decode, encode
+from harness.protocol.payloads import Message
 from model.coordinator.classic_group import STABLE
 from model.eras import Era
 from model.errors import KafkaError
@@ -72,7 +74,7 @@ class ModelSide:
         answer = self.stage.ask(request, to=BROKER)
         assert isinstance(answer, Response), f"the model does not answer {request}"
         self.stage.wait(AFTER_MS)
-        return comparable(cast("R", answer))
+        return comparable(answer)
 
     def send(self, who: str, request: AnyRequest) -> None:
         """See `Side`."""
@@ -108,14 +110,14 @@ class RealSide:
         self._connect, self._dialect = connect, dialect
         self._connection = connect()
         self._members: dict[str, BrokerConnection] = {}
-        self._waiting: dict[str, tuple[AnyRequest, type[Any]]] = {}
+        self._waiting: dict[str, tuple[AnyRequest, type[ResponsePayload]]] = {}
         self.names = IdPairs()
 
     def ask(self, request: Request[R], expected: Response | None = None) -> R:
         """See `Side`. Raises: AdminError."""
         kind, values = encode(request, self._dialect, self.names)
         self._connection.send(kind, values)
-        answer = self._connection.receive(kind)
+        answer: Message = self._connection.receive(kind)
         if isinstance(expected, ProducerIdResponse) and int(answer.error_code) == 0:
             producer_id = int(getattr(answer, "producer_id", -1))
             if producer_id >= 0 and expected.producer_id >= 0:
@@ -145,7 +147,7 @@ class RealSide:
         if not (connection.answered(0.0) or (expected is not None and self._late(connection))):
             return None
         request, kind = self._waiting.pop(who)
-        answer = connection.receive(kind)
+        answer: Message = connection.receive(kind)
         if isinstance(expected, JoinGroupResponse) and expected.error is KafkaError.NONE:
             self.names.pair(expected.member, str(answer.member_id))
         return comparable(decode(answer, request, self.names))
@@ -164,7 +166,7 @@ def comparable(answer: T) -> T:
     """See the module."""
     if isinstance(answer, ErrorResponse) and answer.error is not KafkaError.NONE:
         return msgspec.structs.replace(answer, **_bare(type(answer)))
-    changed: dict[str, Any] = {}
+    changed: dict[str, object] = {}
     for name in answer.__struct_fields__:
         value = getattr(answer, name)
         if isinstance(value, Mapping):
@@ -178,7 +180,7 @@ def comparable(answer: T) -> T:
 
 
 @cache
-def _bare(kind: type[ErrorResponse]) -> dict[str, Any]:
+def _bare(kind: type[ErrorResponse]) -> dict[str, object]:
     """What an answer has beside its error, where it has nothing else."""
     return {f.name: f.default for f in msgspec.structs.fields(kind) if f.name != "error"}
 

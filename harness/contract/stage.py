@@ -45,12 +45,12 @@ from model.protocol.coordinator_messages import (
     WriteTxnMarkers,
 )
 from model.protocol.messages import Fetch, ListOffsets, Partition, Produce
-from model.protocol.requests import AnyRequest, Response
+from model.protocol.requests import AnyRequest, Request
 from model.replication.node import Reply
 from model.replication.replica import Replica
 from model.settings import Settings
 from scenarios.drivers.clients import ClientStage
-from scenarios.drivers.cluster import GROUP, ClusterStage
+from scenarios.drivers.cluster import GROUP, A, ClusterStage
 from scenarios.drivers.raw_consumer_member import RawConsumerStage
 from scenarios.drivers.raw_member import RawMemberStage
 from scenarios.drivers.raw_producer import IN, RawProducerStage
@@ -159,14 +159,14 @@ class Place:
         """The scenario's name for one of the cluster's."""
         return name.removeprefix(f"{self.story}-")
 
-    def ask(self, request: AnyRequest, node: int) -> Response:
+    def ask(self, request: Request[A], node: int) -> A:
         """The answer of a broker. Raises: AdminError."""
         waits_s = request.timeout_ms / 1000 if isinstance(request, Produce) else 0.0  # for followers
         kind, values = encode(paced(renamed(request, self.inward)), self.dialect, self.names)
         with self.cluster.admin.connect(node, CALL_S + waits_s) as connection:
             connection.send(kind, values)
             answer = decode(connection.receive(kind), request, self.names)
-        return cast("Response", renamed(answer, self.outward))
+        return cast("A", renamed(answer, self.outward))
 
     def learn(self, node: int) -> None:
         """Ask a broker for the ids of all topics. Raises: AdminError."""
@@ -204,7 +204,7 @@ class WaitingFetch(NamedTuple):
 class Asked(Protocol):
     """Where brokers are asked."""
 
-    def ask(self, request: AnyRequest, node: int) -> Response:
+    def ask(self, request: Request[A], node: int) -> A:
         """See `Place`. Raises: AdminError."""
 
     def tell(self, request: Produce, node: int) -> None:
@@ -256,7 +256,7 @@ class RealBroker:
         ends = time.monotonic() + SETTLED_S
         request = DescribeTransactions((transactional_id,))
         while time.monotonic() < ends:
-            answer: Any = self._place.ask(request, self._number)
+            answer = self._place.ask(request, self._number)
             if not answer.transactions[transactional_id].state.startswith("Prepare"):
                 return
             time.sleep(POLL_S)
@@ -276,7 +276,7 @@ class RealBroker:
         records. Raises: AdminError."""
         waiting, self._fetches = self._fetches, []
         for fetch in waiting:
-            answer: Any = self._place.ask(fetch.request, self._number)
+            answer = self._place.ask(fetch.request, self._number)
             ready = any(part.error or part.batches for part in answer.parts.values())
             if ready or now >= fetch.until:
                 self._out.put(Reply(fetch.connection, fetch.correlation, answer))
@@ -308,9 +308,9 @@ class OnKafka(ClusterStage):
         """Returns when the broker leads and coordinates all that the scenario has."""
 
         def ready() -> None:
-            ends: Any = self.ask(ListOffsets((IN, ("p", 0), ("p", 1))), to=BROKER)
-            txn: Any = self.ask(DescribeTransactions(("t", "u")), to=BROKER)
-            offsets: Any = self.ask(OffsetFetch(GROUP, (IN,)), to=BROKER)
+            ends = self.ask(ListOffsets((IN, ("p", 0), ("p", 1))), to=BROKER)
+            txn = self.ask(DescribeTransactions(("t", "u")), to=BROKER)
+            offsets = self.ask(OffsetFetch(GROUP, (IN,)), to=BROKER)
             errors = {
                 *(error for error, *_ in ends.parts.values()),
                 *(one.error for one in txn.transactions.values()),

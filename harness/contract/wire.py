@@ -1,7 +1,9 @@
 """The model's requests as Kafka's own, and Kafka's responses as the model's."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
+
+from kio.static.protocol import ResponsePayload
 
 from harness.contract.described_transactions import DescribedTransactions
 from harness.contract.dialect import Dialect, IdPairs, Translation, error_of
@@ -60,7 +62,7 @@ TRANSLATIONS: Final[Mapping[type[AnyRequest], Translation]] = {
 """By kind of request."""
 
 
-def encode(request: AnyRequest, dialect: Dialect, names: IdPairs) -> tuple[type[Any], Values]:
+def encode(request: AnyRequest, dialect: Dialect, names: IdPairs) -> tuple[type[ResponsePayload], Values]:
     """The class of Kafka's response, and the values of its request."""
     one = TRANSLATIONS[type(request)]
     version = dialect.version(one.api, one.version)
@@ -68,7 +70,7 @@ def encode(request: AnyRequest, dialect: Dialect, names: IdPairs) -> tuple[type[
         version = VERIFY_VERSION
     if isinstance(request, OffsetCommit) and request.newer:
         version = NEWER_COMMIT
-    kind: type[Any] | None = response_type(API_KEYS[one.api], version)
+    kind = response_type(API_KEYS[one.api], version)
     assert kind is not None, request
     if isinstance(request, DescribeTransactions):
         kind = DescribedTransactions

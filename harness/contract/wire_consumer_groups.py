@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
-from typing import Any, Final
+from typing import Final
 
 from harness.contract.dialect import IdPairs, Translation, error_of
 from harness.protocol.encoding import Values, milliseconds
@@ -41,7 +41,7 @@ def _with_ids(partitions: Iterable[Partition], names: IdPairs) -> list[Values]:
     ]
 
 
-def with_names(topics: Iterable[Any], names: IdPairs) -> tuple[Partition, ...]:
+def with_names(topics: Iterable[Message], names: IdPairs) -> tuple[Partition, ...]:
     """Partitions of topics that an answer names by their ids, in order."""
     return tuple(sorted((names.topic(one.topic_id), int(n)) for one in topics for n in one.partitions))
 

@@ -8,12 +8,13 @@ one here.
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from core.errors import ConfigError
 from core.extensions import CLUSTER, OWNED
+from core.presets import NamedSettings
 from harness.clients.application import effects
 from harness.clients.application import named as application
 from harness.containers import engine
@@ -72,7 +73,7 @@ def has_one_clock(file: ClusterFile) -> bool:
     return bool(file.cluster.docker) and engine.of_this_machine()
 
 
-def settings() -> dict[str, Any]:
+def settings() -> NamedSettings:
     """What the file and the cluster say of a run's config: its section, how many nodes there are, and what
     brokers are set to. Raises: ConfigError, ClusterError."""
     reached = reach()

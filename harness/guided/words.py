@@ -1,9 +1,8 @@
 """What a test and its run say to each other: one JSON object a line."""
 
-from typing import Any
-
 import msgspec
 
+from core.presets import NamedSettings
 from harness.processes.child import ChildLine
 
 
@@ -12,7 +11,7 @@ class Start(msgspec.Struct, frozen=True, kw_only=True, tag="start"):
     results: folder for run folders. cluster: file of an external one, "" = none; owned: it is ours to
     break."""
 
-    settings: dict[str, Any]
+    settings: NamedSettings
     results: str
     cluster: str = ""
     owned: bool = False

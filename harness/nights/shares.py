@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pandas as pd
 
@@ -174,7 +174,7 @@ def _bugs(forbidden: pd.DataFrame) -> pd.DataFrame:
     return runs.join(names, on=by)[BUGS]
 
 
-def _together(names: "pd.Series[Any]") -> object:
+def _together(names: "pd.Series[str]") -> object:
     return tuple(sorted(set(names)))
 
 

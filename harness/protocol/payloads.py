@@ -21,7 +21,6 @@ from harness.protocol.schemas import schema
 
 E = TypeVar("E", bound=Entity)
 P = TypeVar("P", bound=Payload)
-R = TypeVar("R", bound=ResponsePayload)
 
 _REQUESTS: Final = newer.REQUESTS | older.REQUESTS
 _RESPONSES: Final = newer.RESPONSES | older.RESPONSES
@@ -63,7 +62,7 @@ def decode_request(data: bytes, kind: type[RequestPayload]) -> RequestPayload:
     return _decode(data, kind)
 
 
-def decode_response(data: bytes, kind: type[R]) -> R:
+def decode_response(data: bytes, kind: type[P]) -> P:
     """A response. data: its frame, with the size. Raises: FrameError."""
     return _decode(data, kind)
 

@@ -1,7 +1,9 @@
 """What requests and responses say of partitions: topics first, and in each topic its partitions."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any, TypeVar
+from typing import TypeVar
+
+from harness.protocol.payloads import Message
 
 T = TypeVar("T")
 Place = tuple[str, int]
@@ -36,8 +38,8 @@ def numbers_in_topics(
 
 
 def of_topics(
-    topics: Iterable[Any], partitions: str = "partitions", number: str = "partition_index"
-) -> Iterator[tuple[Place, Any]]:
+    topics: Iterable[Message], partitions: str = "partitions", number: str = "partition_index"
+) -> Iterator[tuple[Place, Message]]:
     """Each partition of topics that were read, and what is said of it. partitions: the field of a topic.
     number: the field of a partition."""
     for topic in topics:
@@ -45,6 +47,6 @@ def of_topics(
         yield from (((name, int(getattr(one, number))), one) for one in getattr(topic, partitions))
 
 
-def numbers_of_topics(topics: Iterable[Any], partitions: str) -> list[Place]:
+def numbers_of_topics(topics: Iterable[Message], partitions: str) -> list[Place]:
     """The partitions that topics name which were read. partitions: the field of a topic with the numbers."""
     return [(str(topic.name), int(number)) for topic in topics for number in getattr(topic, partitions)]

@@ -5,10 +5,10 @@ The command itself is the verdict's (`checkers.verdict.repeat`).
 
 import os
 import re
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from core.extensions import APP, CLIENT, CLUSTER, EFFECTS, VARIABLE
+from core.presets import NamedSettings
 from core.systems import SYSTEMS
 from harness.report.wording import found_in_logs
 from history.verdict import Verdict
@@ -18,7 +18,7 @@ NAME: Final = re.compile(r"[A-Za-z0-9-]+")
 """A class whose name goes into a command line: no other one of a verdict does."""
 
 
-def variables(config: Mapping[str, Any]) -> list[str]:
+def variables(config: NamedSettings) -> list[str]:
     """Variables of the environment that a repeated run needs: they name programs of the user's and files that
     no run folder brings (`core.extensions`)."""
     app = config.get("app")
@@ -32,7 +32,7 @@ def variables(config: Mapping[str, Any]) -> list[str]:
     return [name for name, needed in wanted.items() if needed]
 
 
-def _of_a_file(config: Mapping[str, Any]) -> bool:
+def _of_a_file(config: NamedSettings) -> bool:
     """Whether the workload is one that this process does not know."""
     return config.get("imported") is None and workload_named(str(config.get("workload"))) is None
 
@@ -47,12 +47,12 @@ def preserving(verdict: Verdict, name: str) -> str:
     return "" if logs_alone and verdict.config.get("sut") == "simulated" else f"--anomaly {name} "
 
 
-def said(words: str, config: Mapping[str, Any]) -> str:
+def said(words: str, config: NamedSettings) -> str:
     """These words for repeating a run, and what its command needs."""
     return f"{words}, {needed}" if (needed := where(config)) else words
 
 
-def what_repeats(config: Mapping[str, Any]) -> str:
+def what_repeats(config: NamedSettings) -> str:
     """What the same command gives again, in a sentence or two."""
     system = SYSTEMS.get(str(config.get("sut")))
     if system is not None and system.repeatable:
@@ -63,7 +63,7 @@ def what_repeats(config: Mapping[str, Any]) -> str:
     return f"The seed fixes {fixed}. {slow}"
 
 
-def where(config: Mapping[str, Any]) -> str:
+def where(config: NamedSettings) -> str:
     """What to add to "repeat the run", "" = the command is enough."""
     if (imported := config.get("imported")) is not None:
         files = imported.get("files", ())

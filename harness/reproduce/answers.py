@@ -102,7 +102,7 @@ def opened_again(stage: FiveBrokers, name: str, good: bool) -> PerformedRequest:
     first.init()
     first.write(tp, "zero", stage.d)
     second.init()
-    risen = second.identity["producer_epoch"] - first.identity["producer_epoch"]
+    risen = second.epoch - first.epoch
     return PerformedRequest(
         transactional_id=first.transactional_id,
         asked="InitProducerId over an open transaction",

@@ -8,7 +8,6 @@ repeats a request after a retriable error, as clients do, and says each answer.
 import datetime
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from kio.schema.add_partitions_to_txn.v3.response import AddPartitionsToTxnResponse
 from kio.schema.describe_transactions.v0.response import DescribeTransactionsResponse
@@ -19,11 +18,13 @@ from kio.schema.find_coordinator.v3.response import FindCoordinatorResponse
 from kio.schema.init_producer_id.v4.response import InitProducerIdResponse
 from kio.schema.produce.v9.response import ProduceResponse
 from kio.schema.produce.v12.response import ProduceResponse as ProducedAndAdded
+from kio.static.protocol import Payload
 
 from core.errors import ClusterError
 from core.op import TopicPartition
 from harness.brokers.admin.connection import AdminError, Brokers, R
 from harness.protocol.batches import sent_batch
+from harness.protocol.payloads import Message
 from harness.protocol.topics import in_topics, numbers_in_topics
 
 TIMEOUT = datetime.timedelta(seconds=60)
@@ -66,19 +67,19 @@ class WireProducer:
         self.timeout = TIMEOUT
         self.acknowledged: dict[tuple[TopicPartition, int], str] = {}
         self._brokers, self._asked, self._say, self._version = brokers, asked, say, version
-        self._id, self._epoch = -1, -1
+        self._id, self.epoch = -1, -1
         self._sequences: dict[TopicPartition, int] = {}
 
     @property
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, object]:
         """The fields of requests that say who it is."""
         return {
             "transactional_id": self.transactional_id,
             "producer_id": self._id,
-            "producer_epoch": self._epoch,
+            "producer_epoch": self.epoch,
         }
 
-    def call(self, node: int, response: type[R], /, **values: Any) -> R:
+    def call(self, node: int, response: type[R], /, **values: object) -> R:
         """Ask a broker: see `BrokerConnection.call`. Raises: AdminError."""
         with self._brokers.connect(node, ANSWER_S) as connection:
             return connection.call(response, **values)
@@ -90,17 +91,17 @@ class WireProducer:
         )
         return int(answer.node_id)
 
-    def init(self, known: Mapping[str, Any] | None = None) -> None:
+    def init(self, known: Mapping[str, object] | None = None) -> None:
         """InitProducerId, until it succeeds. known: see `init_once`. Raises: RequestRefused."""
         self.until_done("InitProducerId", lambda: self.init_once(known))
 
-    def init_once(self, known: Mapping[str, Any] | None = None) -> tuple[int, ErrorCode]:
+    def init_once(self, known: Mapping[str, object] | None = None) -> tuple[int, ErrorCode]:
         """Who was asked, and its answer. known: the identity whose next epoch it asks for (KIP-360); without
         one it begins again, as a new instance does. Raises: AdminError."""
         node = self.coordinator()
         wanted = known or {"transactional_id": self.transactional_id}
         answer = self.call(node, InitProducerIdResponse, transaction_timeout=self.timeout, **wanted)
-        self._id, self._epoch = int(answer.producer_id), int(answer.producer_epoch)
+        self._id, self.epoch = int(answer.producer_id), int(answer.producer_epoch)
         self._sequences.clear()
         return node, answer.error_code
 
@@ -112,7 +113,7 @@ class WireProducer:
             AddPartitionsToTxnResponse,
             v3_and_below_transactional_id=self.transactional_id,
             v3_and_below_producer_id=self._id,
-            v3_and_below_producer_epoch=self._epoch,
+            v3_and_below_producer_epoch=self.epoch,
             v3_and_below_topics=numbers_in_topics([tp]),
         )
         (result,) = answer.results_by_topic_v3_and_below[0].results_by_partition
@@ -129,7 +130,7 @@ class WireProducer:
 
     def batch(self, tp: TopicPartition, value: str) -> bytes:
         """A batch with the next record of a partition, as the producer makes it now."""
-        producer = (self._id, self._epoch, self._sequences.get(tp, 0))
+        producer = (self._id, self.epoch, self._sequences.get(tp, 0))
         return sent_batch([value.encode()], time.time_ns() // 1_000_000, producer, transactional=True)
 
     def send(self, tp: TopicPartition, value: str, leader: int, batch: bytes) -> None:
@@ -137,13 +138,13 @@ class WireProducer:
         self.until_done(f"Produce({tp.partition}, {value})", lambda: self.send_once(tp, value, leader, batch))
 
     def send_once(
-        self, tp: TopicPartition, value: str, leader: int, batch: bytes, response: Any = None
+        self, tp: TopicPartition, value: str, leader: int, batch: bytes, response: type[Payload] | None = None
     ) -> tuple[int, ErrorCode]:
         """Produce: who was asked, and its answer. response: kio's, of another version of the request than the
         producer's. Raises: AdminError."""
         part = {"index": tp.partition, "records": batch}
         response = response or (ProduceResponse if self._version < 2 else ProducedAndAdded)
-        answer = self.call(
+        answer: Message = self.call(
             leader,
             response,
             transactional_id=self.transactional_id,
@@ -162,10 +163,10 @@ class WireProducer:
 
         def once() -> tuple[int, ErrorCode]:
             node = self.coordinator()
-            response: Any = EndTxnResponse if self._version < 2 else EndedAndBumped
-            answer = self.call(node, response, **self.identity, committed=commit)
+            response: type[Payload] = EndTxnResponse if self._version < 2 else EndedAndBumped
+            answer: Message = self.call(node, response, **self.identity, committed=commit)
             if self._version >= 2 and answer.error_code == ErrorCode.none:
-                self._id, self._epoch = int(answer.producer_id), int(answer.producer_epoch)
+                self._id, self.epoch = int(answer.producer_id), int(answer.producer_epoch)
                 self._sequences.clear()
             return node, answer.error_code
 

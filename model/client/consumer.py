@@ -7,7 +7,7 @@ aborted transactions over without handing them out.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -32,7 +32,7 @@ class ConsumerRecord(msgspec.Struct, frozen=True):
 
     tp: Partition
     offset: int
-    payload: Any
+    payload: object
     leader_epoch: int
 
 

@@ -7,7 +7,7 @@ that were given without a record (markers) it says so itself, with its next requ
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -33,6 +33,7 @@ from model.share.share_partition_manager import LAST
 
 UNHEARD: Final = "_TIMED_OUT"
 """Of acknowledgements without an answer."""
+A = TypeVar("A", bound=ErrorResponse)
 Said = Mapping[Partition, Sequence[tuple[int, AcknowledgeType]]]
 """By partition: offsets, and what is said of the record there."""
 
@@ -43,7 +44,7 @@ class ShareRecord(msgspec.Struct, frozen=True):
 
     tp: Partition
     offset: int
-    payload: Any
+    payload: object
     count: int
     asked_ms: int
     node: int
@@ -198,12 +199,12 @@ class ShareConsumer(KafkaClient):
         request = ShareFetch(self.group, self.member, session.epoch, tps, gaps, self.wait_ms)
         self._send(node, request, lambda answer, when: self._fetched(node, now, answer, when))
 
-    def _send(self, node: int, request: Request[Any], then: Callable[[Any, int], None]) -> None:
+    def _send(self, node: int, request: Request[A], then: Callable[[A | None, int], None]) -> None:
         """The next request of the session with a broker."""
         self._sessions[node].epoch += 1
         self._busy.add(node)
 
-        def answered(answer: ErrorResponse | None, now: int) -> None:
+        def answered(answer: A | None, now: int) -> None:
             self._busy.discard(node)
             if answer is None or answer.error is not NO_ERROR:
                 self._sessions.pop(node, None)  # the next request begins a new one

@@ -9,7 +9,7 @@ step says so (`wait`, and `until` where a client or broker has to try again).
     s.give_up()                the connection of what is held breaks: who asked knows nothing, and the
                                message may still arrive with `release`
     s.lose()                   the same, and the message never arrives
-    s.ask(request, to=1)       a request from outside; its answer, None if there is none yet
+    s.ask(request, to=1)       a request from outside; its answer, which comes at once
     s.join(machine, "A")       a client of the model takes part: it sends, and asks again, on its own
     s.crash(1), s.restart(1)
     s.pause(1), s.resume(1)    the process stands still, and continues
@@ -27,7 +27,7 @@ from model.client.consumer import Consumer
 from model.eras import ERAS
 from model.errors import KafkaError
 from model.log.unified_log import RecordBatch
-from model.protocol.coordinator_messages import OffsetFetch
+from model.protocol.coordinator_messages import OffsetFetch, OffsetFetchResponse
 from model.protocol.messages import (
     CreateTopics,
     DeleteRecords,
@@ -191,7 +191,9 @@ class ClusterStage:
 
     def position(self, tp: Partition) -> str:
         """The committed offset that a member of the group receives."""
-        answer = self.ask(OffsetFetch(GROUP, (tp,)), to=self.coordinator(GROUP, GROUP_TOPIC))
+        answers: list[OffsetFetchResponse | None] = []
+        self.deliver("", OffsetFetch(GROUP, (tp,)), self.coordinator(GROUP, GROUP_TOPIC), answers.append)
+        answer = answers[0] if answers else None
         if answer is None:
             return "waits"
         if answer.error:
@@ -302,11 +304,13 @@ class ClusterStage:
             and answering in (None, message.answering)
         ]
 
-    def ask(self, request: AnyRequest, *, to: int) -> Any:
-        """A request from outside; its answer, None if none came at once."""
-        answers: list[Response | None] = []
+    def ask(self, request: Request[A], *, to: int) -> A:
+        """A request from outside; its answer, which comes at once."""
+        answers: list[A | None] = []
         self.deliver("", request, to, answers.append)
-        return answers[0] if answers else None
+        (answer,) = answers
+        assert answer is not None
+        return answer
 
     def deliver(self, of: str, request: Request[A], to: int, told: Callable[[A | None], None]) -> Self:
         """A request; `told` gets the answer, or with None when it is given up."""

@@ -18,7 +18,7 @@ from typing import Final, Self, cast
 from model.broker import Broker
 from model.eras import ERAS
 from model.protocol.messages import Partition, PartitionState
-from model.protocol.requests import AnyRequest, ErrorResponse
+from model.protocol.requests import ErrorResponse, Request
 from model.protocol.zookeeper_messages import (
     LeaderAndIsr,
     SetData,
@@ -121,10 +121,9 @@ class ZookeeperStage(ClusterStage):
 
     # ---- requests
 
-    def say(self, n: int, request: AnyRequest) -> Self:
+    def say(self, n: int, request: Request[ErrorResponse]) -> Self:
         """A controller's request reaches a broker; `answer`."""
-        answer: ErrorResponse = self.ask(request, to=n)
-        self.answer = answer.error.name
+        self.answer = self.ask(request, to=n).error.name
         return self
 
     def operator(self, op: ZkOp) -> Self:

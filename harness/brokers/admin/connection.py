@@ -14,14 +14,14 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from kio.schema.api_versions.v0.response import ApiVersionsResponse
 from kio.schema.errors import ErrorCode
 from kio.schema.metadata.v9.response import MetadataResponse
 from kio.schema.sasl_authenticate.v1.response import SaslAuthenticateResponse
 from kio.schema.sasl_handshake.v1.response import SaslHandshakeResponse
-from kio.static.protocol import RequestPayload, ResponsePayload
+from kio.static.protocol import Payload, RequestPayload
 
 from core.cluster import Address, Security
 from core.errors import ConfigError, InquestError
@@ -31,7 +31,7 @@ from harness.protocol.frames import FrameError, Splitter
 from harness.protocol.payloads import decode_response, in_version, request_type, response_type
 from harness.protocol.schemas import unknown_names
 
-R = TypeVar("R", bound=ResponsePayload)
+R = TypeVar("R", bound=Payload)
 
 RECEIVE: Final = 1 << 16
 """Bytes that one read from a socket takes at most."""
@@ -177,7 +177,7 @@ class BrokerConnection:
         check("ApiVersions", answer.error_code)
         return {int(one.api_key): int(one.max_version) for one in answer.api_keys}
 
-    def call(self, response: type[R], /, **values: Any) -> R:
+    def call(self, response: type[R], /, **values: object) -> R:
         """Send a request and read its response. response: of the API, in the version of the request. values:
         of the request's fields (`harness.protocol.encoding`): this version must have each of them. A broker
         that has only earlier versions is asked with its newest one, which may lack some.
@@ -188,7 +188,7 @@ class BrokerConnection:
         self.send(response, values)
         return self.receive(response)
 
-    def send(self, response: type[Any], values: Values) -> None:
+    def send(self, response: type[Payload], values: Values) -> None:
         """Send a request. response, raises: as `call`. values: of any version; what this one does not have is
         left out."""
         kind = _request(self._spoken(response))
@@ -217,7 +217,7 @@ class BrokerConnection:
         except FrameError as error:
             raise AdminError(f"{name}: unreadable response: {error}") from error
 
-    def _spoken(self, response: type[R]) -> type[Any]:
+    def _spoken(self, response: type[Payload]) -> type[Payload]:
         """The response in the version that the broker has. Raises: AdminError, where it has none."""
         if self.newest is None:
             return response
@@ -245,7 +245,7 @@ class BrokerConnection:
         self._socket.settimeout(left)
 
 
-def _request(response: type[Any]) -> type[RequestPayload]:
+def _request(response: type[Payload]) -> type[RequestPayload]:
     """The request of an API in the version of a response."""
     kind = request_type(response.__api_key__, response.__version__)
     assert kind is not None, response

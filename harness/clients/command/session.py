@@ -201,7 +201,7 @@ class CommandSession:
         events, self._events = self._events, []
         return events
 
-    def _call(self, verb: type[p.Command], seconds: float | None = None, **fields: Any) -> p.Answer:
+    def _call(self, verb: type[p.Command], seconds: float | None = None, **fields: object) -> p.Answer:
         """One command. Raises: Definite, Indefinite, ClientLost."""
         if self._lost is not None:
             raise self._lost

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import msgspec
 
@@ -32,7 +32,7 @@ from model.client.group_member import GroupMember
 from model.client.producer import Producer, ProducerSettings
 from model.client.share_consumer import ShareConsumer
 from model.client.transactional_producer import TransactionalProducer
-from model.protocol.requests import Answered
+from model.protocol.requests import Answered, Response
 from model.replication.node import Ask
 from model.settings import Settings
 
@@ -189,7 +189,7 @@ class Machines:
         for ask in asks:
             self._send_request(ask, partial(self._answered, machine, ask.channel), timeout_ms)
 
-    def _answered(self, machine: KafkaClient, channel: str, answer: Any) -> None:
+    def _answered(self, machine: KafkaClient, channel: str, answer: Response | None) -> None:
         if self.dead:
             return
         if self._going is not None:

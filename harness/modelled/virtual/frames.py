@@ -17,6 +17,7 @@ from harness.protocol.payloads import API_KEYS
 from history.evidence_tables import CLIENT, PER_RUN, Cell, Row, frame_part, order, table
 from model.protocol.coordinator_messages import EndTxn, WriteTxnMarkers
 from model.protocol.messages import Fetch, PartitionState, Produce, ProduceResponse
+from model.protocol.requests import ErrorResponse
 from model.protocol.zookeeper_messages import ControlRequest
 
 PORTS: Final = {Listener.BROKER: 9092, Listener.CONTROLLER: 9093, Listener.CLIENT: 9094}
@@ -53,7 +54,7 @@ def frames(messages: Iterable[Message]) -> dict[str, pa.Table]:
     return {name: table(schema, found[name]) for name, schema in PER_RUN.items()}
 
 
-def _ordered(number: int, asked: ControlRequest, answer: Any) -> Iterator[Row]:
+def _ordered(number: int, asked: ControlRequest, answer: ErrorResponse | None) -> Iterator[Row]:
     """Of a controller's request, or of its answer; answers of the model name no partitions."""
     if answer is not None:
         yield order(number, error=answer.error.value)

@@ -158,7 +158,7 @@ class Network:
         elif not connection.severed:
             (self._give if self.proxies else self.carry)(message)
 
-    def answer(self, request: Message, content: Any) -> None:
+    def answer(self, request: Message, content: object) -> None:
         """Carry an answer to the client."""
         connection = request.connection
         if connection.broken:

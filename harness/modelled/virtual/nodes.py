@@ -8,7 +8,6 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 import msgspec
 
@@ -45,7 +44,7 @@ class Caller:
         node: "SimNode",
         purpose: str,
         listener: Listener,
-        request: Any,
+        request: object,
         wait_ms: int,
         answered: Callable[[Message | None], None],
     ) -> None:

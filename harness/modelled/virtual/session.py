@@ -24,7 +24,7 @@ from core.session import (
 from harness.modelled.shared.base_time import BASE_NS
 from harness.modelled.virtual.client_runtime import Sender
 from harness.modelled.virtual.scheduler import Future, Scheduler
-from harness.modelled.virtual.share_session import SharingMachines
+from harness.modelled.virtual.share_session import SharingMachines, payload_of
 from model.client.client_metadata import RETRIABLE
 from model.client.consumer import BEGINNING, Consumer, TopicPartitionState
 from model.client.consumer_coordinator import ConsumerCoordinator
@@ -88,7 +88,7 @@ class SimSession(SharingMachines):
         self._pump()
         self._note_ends()
         return [
-            Fetched(TopicPartition(*got.tp), got.offset, _payload(got.payload), got.leader_epoch)
+            Fetched(TopicPartition(*got.tp), got.offset, payload_of(got.payload), got.leader_epoch)
             for got in taken
         ]
 
@@ -334,9 +334,3 @@ class SimSession(SharingMachines):
 def _as_kept(record: Record) -> object:
     """The record as logs have it."""
     return KeyedRecord(record.key, record.payload, record.tombstone) if record.key else record.payload
-
-
-def _payload(kept: object) -> bytes:
-    payload = kept.payload if isinstance(kept, KeyedRecord) else kept
-    assert isinstance(payload, bytes)
-    return payload

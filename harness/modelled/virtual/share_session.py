@@ -10,6 +10,7 @@ from harness.modelled.shared.base_time import BASE_NS
 from harness.modelled.virtual.client_runtime import Machines
 from model.client.share_consumer import UNHEARD, Said, ShareConsumer
 from model.errors import KafkaError
+from model.log.log_cleaner import KeyedRecord
 from model.protocol.share_messages import AcknowledgeType
 
 REFUSED: Final = KafkaError.INVALID_RECORD_STATE.name
@@ -28,7 +29,8 @@ class SharingMachines(Machines):
         share.wants = False
         taken = share.take()
         records = [
-            AcquiredRecord(TopicPartition(*one.tp), one.offset, one.payload, one.count) for one in taken
+            AcquiredRecord(TopicPartition(*one.tp), one.offset, payload_of(one.payload), one.count)
+            for one in taken
         ]
         asked = min((BASE_NS + one.asked_ms * 1_000_000 for one in taken), default=self._scheduler.ns)
         return Acquisition(records, asked)
@@ -54,3 +56,10 @@ def _outcome(error: str) -> tuple[Outcome, str]:
     if not error:
         return Outcome.OK, ""
     return (Outcome.FAIL if error == REFUSED else Outcome.INFO), error
+
+
+def payload_of(kept: object) -> bytes:
+    """The payload of a record as logs have it."""
+    payload = kept.payload if isinstance(kept, KeyedRecord) else kept
+    assert isinstance(payload, bytes)
+    return payload

@@ -9,7 +9,6 @@ change. After each event of a node its state is compared with the one before, an
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from harness.modelled.shared.base_time import BASE_NS
 from harness.modelled.virtual.cluster import SimulatedCluster
@@ -17,6 +16,7 @@ from harness.modelled.virtual.message_text import Summaries, partition
 from harness.modelled.virtual.network import CLIENTS, NEVER, Message
 from harness.modelled.virtual.nodes import SimNode
 from history import trace as tr
+from model.coordinator.transaction_metadata import TransactionRecord, TransactionState
 from model.protocol.messages import Partition, PartitionState
 from model.replication.replica import Replica
 
@@ -131,7 +131,9 @@ class Tracing:
             )
         )
 
-    def _transaction(self, node: SimNode, tid: str, record: Any, pending: Any) -> None:
+    def _transaction(
+        self, node: SimNode, tid: str, record: TransactionRecord, pending: TransactionState | None
+    ) -> None:
         self._states.append(
             tr.TracedTransaction(
                 self._scheduler.ns,

@@ -54,7 +54,7 @@ def read(data: bytes, kind: Kind) -> object:
     """The payload of a frame. Raises: FrameError."""
     if kind.__name__.endswith("Request"):
         return decode_request(data, kind)  # type: ignore[arg-type]
-    return decode_response(data, kind)  # type: ignore[type-var]
+    return decode_response(data, kind)
 
 
 def made(rng: random.Random, api_key: int, version: int) -> tuple[bytes, Kind]:
