@@ -8,7 +8,7 @@ from typing import NamedTuple
 from model.errors import KafkaError
 from model.log.unified_log import RecordBatch
 from model.protocol.messages import Partition
-from model.protocol.requests import ErrorResponse, Request, Response
+from model.protocol.requests import ErrorResponse, Request
 
 
 class AcknowledgeType(IntEnum):
@@ -140,14 +140,49 @@ class WriteShareGroupState(Request[ErrorResponse], frozen=True):
     batches: Sequence[StateBatch]
 
 
+class ReadShareGroupStateSummary(Request["ReadShareGroupStateSummaryResponse"], frozen=True):
+    """Key 87, of one share partition."""
+
+    group: str
+    partition: Partition
+
+
+class ReadShareGroupStateSummaryResponse(ErrorResponse, frozen=True):
+    """`start` as it is stored, -1: nothing is."""
+
+    start: int = -1
+
+
 class DescribeShareGroupOffsets(Request["DescribeShareGroupOffsetsResponse"], frozen=True):
-    """Key 90, of one group: asked of the coordinator of share state."""
+    """Key 90, of one group: asked of its coordinator, which asks those of share state."""
 
     group: str
     partitions: Sequence[Partition]
 
 
-class DescribeShareGroupOffsetsResponse(Response, frozen=True):
-    """(error, start offset as it is stored) by partition."""
+class DescribeShareGroupOffsetsResponse(ErrorResponse, frozen=True):
+    """(error, start offset as it is stored) by partition; with an error there is none."""
 
-    parts: Mapping[Partition, tuple[KafkaError, int]]
+    parts: Mapping[Partition, tuple[KafkaError, int]] = {}
+
+
+class ShareGroupDescribe(Request["ShareGroupDescribeResponse"], frozen=True):
+    """Key 77, of one group."""
+
+    group: str
+
+
+class DescribedShareMember(NamedTuple):
+    """What a coordinator says of a member."""
+
+    epoch: int
+    topics: tuple[str, ...]
+    assigned: Sequence[Partition]
+
+
+class ShareGroupDescribeResponse(ErrorResponse, frozen=True):
+    """state: Kafka's name. `members` by id."""
+
+    state: str = ""
+    epoch: int = 0
+    members: Mapping[str, DescribedShareMember] = {}

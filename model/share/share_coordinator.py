@@ -21,10 +21,10 @@ from model.errors import NO_ERROR, KafkaError, Refused
 from model.protocol.messages import Partition
 from model.protocol.requests import Answer, ErrorResponse, Handlers
 from model.protocol.share_messages import (
-    DescribeShareGroupOffsets,
-    DescribeShareGroupOffsetsResponse,
     ReadShareGroupState,
     ReadShareGroupStateResponse,
+    ReadShareGroupStateSummary,
+    ReadShareGroupStateSummaryResponse,
     StateBatch,
     WriteShareGroupState,
 )
@@ -130,7 +130,7 @@ class ShareCoordinator(CoordinatorRuntime):
         """Add its handlers."""
         handlers.on(ReadShareGroupState, self._read, ReadShareGroupStateResponse)
         handlers.on(WriteShareGroupState, self._write)
-        handlers.at_once(DescribeShareGroupOffsets, self._describe)
+        handlers.at_once(ReadShareGroupStateSummary, self._summarise, ReadShareGroupStateSummaryResponse)
 
     def _forget(self, number: int) -> None:
         self.loaded.pop(number, None)
@@ -216,15 +216,10 @@ class ShareCoordinator(CoordinatorRuntime):
         acks = 1 if "share-state-not-replicated" in self.bugs else -1
         self.append(number, (record,), self.node.settings.request_timeout_ms, done, acks=acks)
 
-    def _describe(self, request: DescribeShareGroupOffsets) -> DescribeShareGroupOffsetsResponse:
-        """Key 90."""
-        parts: dict[Partition, tuple[KafkaError, int]] = {}
-        for tp in request.partitions:
-            try:
-                parts[tp] = (NO_ERROR, self.at(request.group, tp)[1].start)
-            except Refused as refused:
-                parts[tp] = (refused.error, -1)
-        return DescribeShareGroupOffsetsResponse(parts)
+    def _summarise(self, request: ReadShareGroupStateSummary) -> ReadShareGroupStateSummaryResponse:
+        """Key 87."""
+        start = self.at(request.group, request.partition)[1].start
+        return ReadShareGroupStateSummaryResponse(NO_ERROR, start)
 
 
 def key_of(group: str, partition: Partition) -> str:

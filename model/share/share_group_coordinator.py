@@ -10,20 +10,36 @@ Source: KIP-932; GroupMetadataManager.shareGroupHeartbeat, SimpleHomogeneousAssi
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from model.coordinator.group_metadata_manager import GroupMetadataManager
 from model.errors import NO_ERROR, KafkaError, Refused
 from model.protocol.messages import Partition
-from model.protocol.requests import Handlers
-from model.protocol.share_messages import ShareGroupHeartbeat, ShareGroupHeartbeatResponse
+from model.protocol.requests import Answer, Handlers
+from model.protocol.share_messages import (
+    DescribedShareMember,
+    DescribeShareGroupOffsets,
+    DescribeShareGroupOffsetsResponse,
+    ReadShareGroupStateSummary,
+    ReadShareGroupStateSummaryResponse,
+    ShareGroupDescribe,
+    ShareGroupDescribeResponse,
+    ShareGroupHeartbeat,
+    ShareGroupHeartbeatResponse,
+)
+from model.share.share_coordinator import ShareCoordinator, key_of
+
+EMPTY, STABLE = "Empty", "Stable"
+"""Kafka's names of the states of a group."""
 
 
 @dataclass(slots=True)
 class ShareGroupMember:
-    """heard: when it last gave a sign of life."""
+    """heard: when it last gave a sign of life. epoch: that it knows."""
 
     topics: tuple[str, ...]
     heard: int
+    epoch: int
 
 
 @dataclass(slots=True)
@@ -36,16 +52,19 @@ class ShareGroup:
 
 
 class ShareGroupCoordinator:
-    """See the module. `groups` by name."""
+    """See the module. `groups` by name. state: knows where the state of share partitions is."""
 
-    def __init__(self, log: GroupMetadataManager) -> None:
+    def __init__(self, log: GroupMetadataManager, state: ShareCoordinator) -> None:
         self.log = log
+        self.state = state
         self.node = log.node
         self.groups: dict[str, ShareGroup] = {}
 
     def register(self, handlers: Handlers) -> None:
-        """Add its handler."""
+        """Add its handlers."""
         handlers.at_once(ShareGroupHeartbeat, self._heartbeat, ShareGroupHeartbeatResponse)
+        handlers.at_once(ShareGroupDescribe, self._describe, ShareGroupDescribeResponse)
+        handlers.on(DescribeShareGroupOffsets, self._offsets, DescribeShareGroupOffsetsResponse)
 
     def _heartbeat(self, request: ShareGroupHeartbeat) -> ShareGroupHeartbeatResponse:
         """Key 76."""
@@ -63,7 +82,8 @@ class ShareGroupCoordinator:
             raise Refused(KafkaError.FENCED_MEMBER_EPOCH)
         elif request.topics and tuple(request.topics) != member.topics:
             self._join(group, request)
-        group.members[request.member].heard = self.node.now
+        member = group.members[request.member]
+        member.heard, member.epoch = self.node.now, group.epoch
         partitions = self._assigned(group, request.member)
         every = self.node.settings.share_heartbeat_ms
         return ShareGroupHeartbeatResponse(NO_ERROR, group.epoch, every, partitions)
@@ -76,7 +96,7 @@ class ShareGroupCoordinator:
 
     def _join(self, group: ShareGroup, request: ShareGroupHeartbeat) -> None:
         group.epoch += 1
-        group.members[request.member] = ShareGroupMember(tuple(request.topics), self.node.now)
+        group.members[request.member] = ShareGroupMember(tuple(request.topics), self.node.now, group.epoch)
 
     def _remove(self, group: ShareGroup, member: str) -> None:
         group.epoch += 1
@@ -103,3 +123,45 @@ class ShareGroupCoordinator:
         for group in self.groups.values():
             for name in [name for name, member in group.members.items() if member.heard < late]:
                 self._remove(group, name)
+
+    # ---- administrators
+
+    def _describe(self, request: ShareGroupDescribe) -> ShareGroupDescribeResponse:
+        """Key 77."""
+        number, _ = self.log.at(request.group)
+        group = self.groups.get(request.group)
+        if group is None or group.coordinator_epoch != self.log.epochs[number]:
+            raise Refused(KafkaError.GROUP_ID_NOT_FOUND)
+        members = {
+            name: DescribedShareMember(one.epoch, one.topics, self._assigned(group, name))
+            for name, one in group.members.items()
+        }
+        return ShareGroupDescribeResponse(NO_ERROR, STABLE if members else EMPTY, group.epoch, members)
+
+    def _offsets(self, request: DescribeShareGroupOffsets, answer: Answer) -> None:
+        """Key 90 (GroupCoordinatorService.describeShareGroupOffsets)."""
+        self.log.at(request.group)
+        wanted = tuple(dict.fromkeys(request.partitions))
+        parts: dict[Partition, tuple[KafkaError, int]] = {}
+
+        def told(tp: Partition, error: KafkaError, start: int) -> None:
+            parts[tp] = error, start
+            if len(parts) == len(wanted):
+                answer(DescribeShareGroupOffsetsResponse(NO_ERROR, parts))
+
+        def summarised(tp: Partition, summary: ReadShareGroupStateSummaryResponse | None) -> None:
+            if summary is None:
+                told(tp, KafkaError.REQUEST_TIMED_OUT, -1)
+            else:
+                told(tp, summary.error, summary.start)
+
+        for tp in wanted:
+            error, node = self.state.coordinator(key_of(request.group, tp))
+            if error is not NO_ERROR:
+                told(tp, error, -1)
+                continue
+            channel = f"share {request.group} {tp[0]}-{tp[1]}"
+            asked = ReadShareGroupStateSummary(request.group, tp)
+            self.node.ask(node, channel, asked, partial(summarised, tp))
+        if not wanted:
+            answer(DescribeShareGroupOffsetsResponse(NO_ERROR))

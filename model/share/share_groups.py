@@ -23,7 +23,7 @@ class ShareGroups:
         controller: Callable[[], int],
     ) -> None:
         self.state = ShareCoordinator(node, replica_manager, controller)
-        self.members = ShareGroupCoordinator(group_log)
+        self.members = ShareGroupCoordinator(group_log, self.state)
         self.leader = SharePartitionManager(node, self.state)
 
     def register(self, handlers: Handlers) -> None:

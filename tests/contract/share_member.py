@@ -16,13 +16,14 @@ from harness.clients.librdkafka.session import KafkaSession
 from tests.waiting import until
 
 
-def fill(cluster: Any, tp: TopicPartition, count: int) -> None:
-    """Make a topic with so many records, `0` to `count - 1`. cluster: a `core.cluster.ServedCluster`."""
+def fill(cluster: Any, tp: TopicPartition, count: int, wide: int = 0, **settings: Any) -> None:
+    """Make a topic with so many records, `0` to `count - 1`. cluster: a `core.cluster.ServedCluster`. wide:
+    zeros before each number fill so many characters. settings: of the producer."""
     run_blocking(cluster.create_topic(tp.topic, 1, 3, {}))
     servers = cluster.endpoint().args["bootstrap.servers"]
-    producer = Producer({"bootstrap.servers": servers, "acks": "all"})
+    producer = Producer({"bootstrap.servers": servers, "acks": "all", **settings})
     for number in range(count):
-        producer.produce(tp.topic, f"{number}", partition=tp.partition)
+        producer.produce(tp.topic, f"{number:0{wide}}", partition=tp.partition)
     assert producer.flush(30) == 0
 
 

@@ -14,9 +14,13 @@ from model.protocol.share_messages import (
     AcknowledgementBatch,
     AcknowledgeType,
     AcquiredRecords,
+    DescribedShareMember,
+    DescribeShareGroupOffsets,
     ReadShareGroupState,
+    ReadShareGroupStateSummary,
     ShareAcknowledge,
     ShareFetch,
+    ShareGroupDescribe,
     ShareGroupHeartbeat,
     StateBatch,
     WriteShareGroupState,
@@ -467,3 +471,37 @@ def test_a_fetch_of_no_record_acquires_none() -> None:
     made.until(lambda: number in made.replies)
     assert made.replies.pop(number).parts == {}
     assert acquired(made, "m", 1) == [AcquiredRecords(0, 0, 1)]
+
+
+def test_a_coordinator_describes_a_group_and_its_members() -> None:
+    made = world()
+    assert made.ask(ShareGroupDescribe("g")).error is KafkaError.GROUP_ID_NOT_FOUND
+    assert made.ask(ShareGroupHeartbeat("g", "a", 0, ("data",))).member_epoch == 1
+    joined = made.ask(ShareGroupHeartbeat("g", "b", 0, ("data",)))
+    told = made.ask(ShareGroupDescribe("g"))
+    assert (told.error, told.state, told.epoch) == (NONE, "Stable", 2)
+    assert told.members["b"] == DescribedShareMember(2, ("data",), joined.partitions)
+    assert told.members["a"].epoch == 1  # it has not been heard since
+    for member in "ab":
+        made.ask(ShareGroupHeartbeat("g", member, -1))
+    assert made.ask(ShareGroupDescribe("g")).state == "Empty"
+
+
+def test_the_coordinator_of_a_group_asks_those_of_its_state_where_it_stands() -> None:
+    made = world()
+    fill(made, "a", "b")
+    assert acquired(made, "m", 0) == [AcquiredRecords(0, 1, 1)]
+    say(made, "m", 1, ACCEPT, 0, 0)
+    say(made, "m", 2, ACCEPT, 1, 1)
+    made.hold = lambda request: isinstance(request, ReadShareGroupStateSummary)
+    asked = DescribeShareGroupOffsets("g", (P0, P1, P1))
+    number, late = made.send(asked), made.send(asked)
+    assert made.replies == {}
+    made.release()
+    assert made.replies.pop(number).parts == {P0: (NONE, 1), P1: (NONE, -1)}  # 2 goes with the next write
+    assert made.replies.pop(late).error is NONE
+    made.hold = lambda request: isinstance(request, ReadShareGroupStateSummary)
+    number = made.send(asked)
+    made.give_up()
+    assert {error for error, _ in made.replies[number].parts.values()} == {KafkaError.REQUEST_TIMED_OUT}
+    assert made.ask(DescribeShareGroupOffsets("g", ())).parts == {}

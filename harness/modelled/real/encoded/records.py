@@ -27,7 +27,7 @@ from harness.protocol.batches import (
 )
 from harness.protocol.batches import batch as written
 from harness.protocol.batches import record as written_record
-from harness.protocol.cursor import Cursor
+from harness.protocol.cursor import Cursor, Malformed
 from model.eras import Era
 from model.log.unified_log import ABORT, REMOVED, RecordBatch
 from model.share.dead_letter_queue import LetterRecord
@@ -46,7 +46,8 @@ class CorruptBatch(ValueError):
 
 class WireRecords(Sequence[object]):
     """The records of one batch of a client. raw: the whole batch, as it was sent. An element is a record's
-    value, bytes or None; those of a compressed batch cannot be read, only counted."""
+    value, bytes or None; those of a compressed batch cannot be read, only counted. A single one that cannot
+    be read is None: a dead letter then has no copy of it."""
 
     __slots__ = ("raw",)
 
@@ -71,7 +72,12 @@ class WireRecords(Sequence[object]):
     @overload
     def __getitem__(self, at: slice) -> Sequence[object]: ...
     def __getitem__(self, at: int | slice) -> object | Sequence[object]:
-        return self._values()[at]
+        if isinstance(at, slice):
+            return self._values()[at]
+        try:
+            return self._values()[at]
+        except (CorruptBatch, Malformed):
+            return None
 
     def __iter__(self) -> Iterator[object]:
         return iter(self._values())

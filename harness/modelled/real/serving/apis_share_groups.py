@@ -30,6 +30,8 @@ from model.protocol.share_messages import (
     SharedPartition,
     ShareFetch,
     ShareFetchResponse,
+    ShareGroupDescribe,
+    ShareGroupDescribeResponse,
     ShareGroupHeartbeat,
     ShareGroupHeartbeatResponse,
 )
@@ -40,7 +42,6 @@ RECORD_LIMIT: Final = 1
 """A mode of acquiring."""
 FIRST: Final = 0
 """Session epoch of the first request of a session."""
-OF_ONE_BROKER: Final = "this broker has the state of those share partitions that it coordinates"
 RENEWED_IN: Final = 2
 """Version of ShareFetch and of ShareAcknowledge that can renew locks (KIP-1222)."""
 
@@ -255,9 +256,39 @@ def _leaders(call: Call, tps: Iterable[Partition]) -> list[Values]:
 # ---- administrators
 
 
+def _describe(call: Call) -> None:
+    groups = [str(group) for group in call.request.group_ids]
+
+    def told(answers: list[ShareGroupDescribeResponse]) -> None:
+        call.respond(groups=[_described(call, *one) for one in zip(groups, answers, strict=True)])
+
+    call.ask_all([ShareGroupDescribe(group) for group in groups], told)
+
+
+def _described(call: Call, group: str, answer: ShareGroupDescribeResponse) -> Values:
+    members = [
+        {
+            "member_id": name,
+            "member_epoch": one.epoch,
+            "client_id": "",
+            "client_host": "",
+            "subscribed_topic_names": one.topics,
+            "assignment": {"topic_partitions": with_ids(call, one.assigned)},
+        }
+        for name, one in answer.members.items()
+    ]
+    return {
+        "error_code": answer.error,
+        "group_id": group,
+        "group_state": answer.state or ("Dead" if answer.error is KafkaError.GROUP_ID_NOT_FOUND else ""),
+        "group_epoch": answer.epoch,
+        "assignment_epoch": answer.epoch,
+        "assignor_name": "simple",
+        "members": members,
+    }
+
+
 def _offsets(call: Call) -> None:
-    """As far as this broker coordinates the state of the share partitions; Kafka's coordinator of the group
-    asks all coordinators of state."""
     groups = call.request.groups
     wanted = [
         DescribeShareGroupOffsets(
@@ -270,7 +301,7 @@ def _offsets(call: Call) -> None:
     def told(answers: list[DescribeShareGroupOffsetsResponse]) -> None:
         call.respond(
             groups=[
-                {"group_id": one.group, "error_code": 0, "topics": _stands(call, answer)}
+                {"group_id": one.group, "error_code": answer.error, "topics": _stands(call, answer)}
                 for one, answer in zip(wanted, answers, strict=True)
             ]
         )
@@ -279,19 +310,10 @@ def _offsets(call: Call) -> None:
 
 
 def _stands(call: Call, answer: DescribeShareGroupOffsetsResponse) -> list[Values]:
-    found = [
-        (
-            tp,
-            {
-                "partition_index": tp[1],
-                "start_offset": start,
-                "leader_epoch": -1,
-                "error_code": error,
-                "error_message": OF_ONE_BROKER if error is KafkaError.NOT_COORDINATOR else None,
-            },
-        )
+    found = (
+        (tp, {"partition_index": tp[1], "start_offset": start, "leader_epoch": -1, "error_code": error})
         for tp, (error, start) in answer.parts.items()
-    ]
+    )
     return [
         {**topic, "topic_id": id_of(call, str(topic["topic_name"]))}
         for topic in in_topics(found, name="topic_name")
@@ -300,6 +322,7 @@ def _stands(call: Call, answer: DescribeShareGroupOffsetsResponse) -> list[Value
 
 _ALL: Final[Mapping[str, Api]] = {
     "share_group_heartbeat": Api(1, 1, _heartbeat),
+    "share_group_describe": Api(1, 1, _describe),
     "share_fetch": Api(1, 2, _fetch),
     "share_acknowledge": Api(1, 2, _acknowledge),
     "describe_share_group_offsets": Api(0, 0, _offsets),

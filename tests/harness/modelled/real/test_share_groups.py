@@ -2,7 +2,7 @@
 
 import itertools
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
@@ -17,6 +17,7 @@ from kio.schema.share_acknowledge.v1.response import ShareAcknowledgeResponse
 from kio.schema.share_acknowledge.v2.response import ShareAcknowledgeResponse as NewerAcknowledgeResponse
 from kio.schema.share_fetch.v1.response import ShareFetchResponse
 from kio.schema.share_fetch.v2.response import ShareFetchResponse as NewerFetchResponse
+from kio.schema.share_group_describe.v1.response import ShareGroupDescribeResponse
 from kio.schema.share_group_heartbeat.v1.response import ShareGroupHeartbeatResponse
 
 from core.config import run_config
@@ -37,7 +38,9 @@ from tests.harness.modelled.real.conftest import THREE
 from tests.waiting import until
 
 DEADLINE_S: Final = 60.0
-ACCEPT, RELEASE, RENEW = 1, 2, 4
+ACCEPT, RELEASE, REJECT, RENEW = 1, 2, 3, 4
+QUEUE: Final = "dlq.share"
+COMPRESSED: Final[dict[str, Any]] = {"compression.type": "gzip", "linger.ms": 500}
 NONE: Final = ErrorCode.none
 NO_TOPIC: Final = UUID(int=7)
 
@@ -120,10 +123,10 @@ def joined(opened: ExitStack, cluster: ModelCluster, tp: TopicPartition, name: s
     return made
 
 
-def begun(opened: ExitStack, cluster: ModelCluster, count: int) -> Raw:
+def begun(opened: ExitStack, cluster: ModelCluster, count: int, **of_fill: Any) -> Raw:
     """A member that has acquired so many records with the first fetch that brought some."""
     tp = fresh()
-    fill(cluster, tp, count)
+    fill(cluster, tp, count, **of_fill)
     made = joined(opened, cluster, tp)
     held: list[tuple[int, int, int]] = []
 
@@ -140,29 +143,53 @@ def test_a_group_delivers_released_records_again_and_says_where_it_stands(cluste
     released_records_come_again(cluster, "share-model", fresh(), 30)
 
 
-def test_a_member_is_assigned_partitions_by_the_ids_of_their_topics(cluster: ModelCluster) -> None:
+def coordinated(cluster: ModelCluster, kind: Any, error: Callable[[Any], int], **asked: Any) -> Any:
+    """What the coordinator of a group answers. error: of an answer."""
+
+    def answer() -> Any:
+        for node in cluster.brokers:
+            with cluster.admin.connect(node, DEADLINE_S) as broker:
+                found = broker.call(kind, **asked)
+            if error(found) not in (ErrorCode.not_coordinator, ErrorCode.coordinator_load_in_progress):
+                return found
+        return None
+
+    return until(answer, "a coordinator answers", 30)
+
+
+def test_a_coordinator_assigns_partitions_by_ids_and_describes_the_group(cluster: ModelCluster) -> None:
     topic = fresh().topic
+    group = f"of-{topic}"
     run_blocking(cluster.create_topic(topic, 2, 3, {}))
 
     def beat(epoch: int) -> Any:
-        for node in cluster.brokers:
-            with cluster.admin.connect(node, DEADLINE_S) as broker:
-                wanted = {"group_id": f"of-{topic}", "member_id": "m", "member_epoch": epoch}
-                subscribed = [topic] if epoch == 0 else None
-                answer = broker.call(
-                    ShareGroupHeartbeatResponse, **wanted, rack_id=None, subscribed_topic_names=subscribed
-                )
-            if answer.error_code not in (ErrorCode.not_coordinator, ErrorCode.coordinator_load_in_progress):
-                return answer
-        return None
+        wanted = {"group_id": group, "member_id": "m", "member_epoch": epoch, "rack_id": None}
+        subscribed = [topic] if epoch == 0 else None
+        return coordinated(
+            cluster,
+            ShareGroupHeartbeatResponse,
+            lambda answer: answer.error_code,
+            **wanted,
+            subscribed_topic_names=subscribed,
+        )
 
-    first = until(lambda: beat(0), "a coordinator answers", 30)
+    def described() -> Any:
+        asked = {"group_ids": [group], "include_authorized_operations": False}
+        error = lambda answer: answer.groups[0].error_code  # noqa: E731
+        return coordinated(cluster, ShareGroupDescribeResponse, error, **asked).groups[0]
+
+    assert (described().error_code, described().group_state) == (ErrorCode.group_id_not_found, "Dead")
+    first = beat(0)
     assert (first.error_code, first.member_id, first.member_epoch) == (NONE, "m", 1)
-    again = beat(1)
-    for answer in (first, again):
+    told = described()
+    (member,) = told.members
+    assert (told.group_state, told.group_epoch, told.assignor_name) == ("Stable", 1, "simple")
+    assert (member.member_id, member.member_epoch, member.subscribed_topic_names) == ("m", 1, (topic,))
+    for answer in (first, beat(1), member):
         (given,) = answer.assignment.topic_partitions
         assert (given.topic_id, sorted(given.partitions)) == (topic_uuid(topic), [0, 1])
     assert (beat(-1).error_code, beat(-1).error_code) == (NONE, ErrorCode.unknown_member_id)
+    assert described().group_state == "Empty"
 
 
 def test_what_a_request_says_holds_for_its_session(cluster: ModelCluster, opened: ExitStack) -> None:
@@ -306,13 +333,42 @@ def test_eras_without_share_groups_refuse_a_run_of_them(settings: dict[str, Any]
     assert MODEL.share_groups(run_config({**THREE, "preset": "share"} | settings)) == why
 
 
-@pytest.mark.sampled(10)
-def test_a_rejected_record_is_in_the_dead_letter_queue_with_its_copy(tmp_path: Path) -> None:
-    made = ModelCluster(
-        run_config({**THREE, "era": "4.4-tv1", "dead_letters": True, "preset": "share"}), tmp_path
-    )
+@pytest.fixture
+def lettered(tmp_path: Path) -> Iterator[ModelCluster]:
+    """Brokers whose share groups have a dead-letter queue."""
+    settings = {**THREE, "era": "4.4-tv1", "dead_letters": True, "preset": "share"}
+    yield from started(settings, tmp_path)
+
+
+def started(settings: dict[str, Any], folder: Path) -> Iterator[ModelCluster]:
+    made = ModelCluster(run_config(settings), folder)
     try:
         run_blocking(made.start())
-        a_rejected_record_has_a_letter(made, "share-dead", fresh(), "dlq.share")
+        yield made
     finally:
         run_blocking(made.stop())
+
+
+@pytest.mark.sampled(15)
+def test_a_rejected_record_is_in_the_dead_letter_queue_with_its_copy(
+    lettered: ModelCluster, opened: ExitStack
+) -> None:
+    a_rejected_record_has_a_letter(lettered, "share-dead", fresh(), QUEUE)
+    member = begun(opened, lettered, 5, wide=200, **COMPRESSED)
+    assert member.say(1, (2, 2, [REJECT])) == NONE
+    letters = until(lambda: run_blocking(lettered.dead_letters(QUEUE))[1:], "the letter is written", 30)
+    assert [(one.tp, one.offset, one.payload) for one in letters] == [(member.tp, 2, None)]
+    assert run_blocking(lettered.trouble()) == ""
+
+
+@pytest.fixture
+def leaky(tmp_path: Path) -> Iterator[ModelCluster]:
+    """Brokers that give a member what another one holds."""
+    yield from started({**THREE, "mutant": "share-lock-ignored"}, tmp_path)
+
+
+@pytest.mark.sampled(12)
+def test_a_planted_bug_gives_a_record_to_two_members(leaky: ModelCluster, opened: ExitStack) -> None:
+    member = begun(opened, leaky, 2)
+    another = joined(opened, leaky, member.tp, "n")
+    assert another.acquired(0) == [(0, 1, 2)]  # `test_a_closed_connection_…` is its twin
