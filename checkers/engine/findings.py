@@ -202,6 +202,19 @@ NOWHERE: Final = TopicPartition("", -1)
 """Stands for no partition."""
 
 
+class Missed(NamedTuple):
+    """A record that a finding in logs misses. epoch: the newest leader epoch whose leader is known to have
+    had it. acked_ns: when its client had the acknowledgement. read_ms: by when a group had read it, by the
+    clock of the nodes. -1 = unknown."""
+
+    epoch: int = -1
+    acked_ns: int = -1
+    read_ms: int = -1
+
+
+NOT_KNOWN: Final = Missed()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogFinding(Finding):
     """A place in brokers' logs that a check of evidence refuses. It knows no row of the history.
@@ -209,7 +222,8 @@ class LogFinding(Finding):
     check: the name of the check. log, offset: the place; offset -1 = the partition as a whole; NOWHERE = no
     partition. take, nodes: where the rows stand that show it; take -1 = it is about messages of these nodes.
     text: its sentence, for an expert: what stands there, what has to hold. before: the state before that
-    place, as the model has it, "" = there is none. since_ns: what it misses was not there before.
+    place, as the model has it, "" = there is none. since_ns: what it misses was not there before. missed:
+    of the rules about lost records, what else is known of the record.
     producer_id, producer_epoch, transactional_id: of the transaction that it is about, -1 and "" = none. ms:
     a time at which that was under way or was ended, by the clock of the nodes, -1 unknown: transactions of
     one id can have one epoch.
@@ -226,6 +240,7 @@ class LogFinding(Finding):
     producer_epoch: int = -1
     transactional_id: str = ""
     since_ns: int = 0
+    missed: Missed = NOT_KNOWN
     ms: int = -1
 
     @property

@@ -8,7 +8,7 @@ from typing import Final
 from checkers.checks.durability import LOST
 from checkers.known_bugs.bug import KnownBug
 from checkers.known_bugs.labelled_run import LabelledRun
-from checkers.known_bugs.short_leaders import CUT, LACKED, ShortLeader, cut_off, cut_off_log, wanted
+from checkers.known_bugs.short_leaders import CUT, IN_LOGS, LACKED, ShortLeader, cut_off, cut_off_log, wanted
 from checkers.logs.elections import elections, newest_log
 from checkers.logs.power_losses import power_losses, registered_again
 from core.op import TopicPartition
@@ -71,7 +71,7 @@ is in sync or eligible any more, and the last known leader is elected when it re
     " in sync, or none was in sync or eligible and it was the last known leader. The record, or the one"
     " right below an offset that a group committed, was acknowledged before the loss of power. The log that"
     " the partition has at the end ends below its place, or has there what was written in that leader epoch"
-    f" or a later one.{LACKED}",
+    f" or a later one.{LACKED}{IN_LOGS}",
     anomalies=CUT,
     match=partial(cut_off, _leaders),
     wanted=partial(wanted, _leaders),

@@ -104,7 +104,8 @@ does this.""",
     " metadata record of the same (`Skipped the become-leader state change … partitionEpoch=N`), and that it"
     " knew of no newer one until later. The record was acknowledged in between. (That it forgot a request"
     " then, no line says.) The log that the partition has at the end ends below its place, or has there what"
-    f" was written in the new leader's epoch or a later one.{LACKED}",
+    f" was written in the new leader's epoch or a later one.{LACKED} In brokers'"
+    " logs only `acknowledged-held` knows when that was: the others of its class get no label.",
     anomalies=CUT,
     match=partial(cut_off, _leaders),
     wanted=partial(wanted, _leaders),

@@ -12,7 +12,7 @@ from checkers.checks.durability import LOST
 from checkers.engine.findings import LogFinding
 from checkers.known_bugs.bug import KnownBug
 from checkers.known_bugs.labelled_run import LabelledRun
-from checkers.known_bugs.short_leaders import CUT, LACKED, ShortLeader, cut_off, cut_off_log, wanted
+from checkers.known_bugs.short_leaders import CUT, IN_LOGS, LACKED, ShortLeader, cut_off, cut_off_log, wanted
 from checkers.logs.classes import VIOLATION
 from checkers.logs.elections import Elections, elections, newest_log
 from core.op import TopicPartition
@@ -86,8 +86,8 @@ reassignment that is cancelled leaves the replicas that it had added eligible, t
     " its replicas, and elects it later without having had it in sync in between. The record, or the one"
     " right below an offset that a group committed, was acknowledged before that election. The log that the"
     " partition has at the end ends below its place, or has there what was written in that leader epoch or a"
-    f" later one.{LACKED} In the metadata log: the change that takes off a replica which was in sync or"
-    " eligible until then.",
+    f" later one.{LACKED}{IN_LOGS} In the metadata log: the change that takes off a replica which was in"
+    " sync or eligible until then.",
     anomalies=CUT,
     match=partial(cut_off, _leaders),
     wanted=partial(wanted, _leaders),

@@ -10,7 +10,7 @@ from checkers.checks.group_offsets import PHANTOM_COMMIT, PhantomCommit
 from checkers.checks.real_time import INVERSION
 from checkers.checks.send_order import BETWEEN_OPS
 from checkers.engine.evidence import Wanted
-from checkers.engine.findings import Finding, LogFinding, What
+from checkers.engine.findings import Finding, LogFinding, Missed, What
 from checkers.known_bugs.labelled_run import SLACK_MS, LabelledRun
 from checkers.known_bugs.transaction_fates import Suspicion
 from core.op import TopicPartition
@@ -22,6 +22,13 @@ LACKED: Final = (
     " No reader that was assigned the partition after the leader before it was in sync again got the record."
 )
 """What shows that the leader did lack it, as evidence in words."""
+IN_LOGS: Final = (
+    " In brokers' logs, where no client has the acknowledgement, the record was there in an older leader"
+    " epoch: the log that had it (`committed-kept`) has noted neither that epoch nor a later one; the group"
+    " that had read it (`consumed-kept`) committed an older one, or, without an epoch, did so before that"
+    " time. Where none of this is on record, the finding gets no label."
+)
+"""What shows that the record of a finding in logs was there before, likewise."""
 
 
 class ShortLeader(NamedTuple):
@@ -66,30 +73,49 @@ def cut_off(leaders: ShortLeaders, suspicion: Suspicion) -> bool:
     # a client hands out what it fetched long before: after an assignment it has nothing of that
     given_ns = max((run.assigned_ns(one) for one in reads if one.offset == gone.offset), default=-inf)
     tp, place = run.partition(finding.tp), _place(finding)
-    return _cut(leaders, run, tp, place, known_ns=gone.known_ns, given_ns=given_ns)
+    missed = Missed(acked_ns=gone.known_ns)
+    return _cut(leaders, run, tp, place, missed=missed, given_ns=given_ns)
 
 
 def cut_off_log(leaders: ShortLeaders, run: LabelledRun, finding: LogFinding) -> bool:
     """The same of a record that no log has at its place."""
-    return _cut(leaders, run, finding.log, finding.offset, known_ns=finding.since_ns, given_ns=-inf)
+    return _cut(leaders, run, finding.log, finding.offset, missed=finding.missed, given_ns=-inf)
 
 
 def _cut(
-    leaders: ShortLeaders, run: LabelledRun, tp: TopicPartition, place: int, *, known_ns: int, given_ns: float
+    leaders: ShortLeaders,
+    run: LabelledRun,
+    tp: TopicPartition,
+    place: int,
+    *,
+    missed: Missed,
+    given_ns: float,
 ) -> bool:
-    """Whether a record that was known by a time was cut off at its place. A place that is not known, or that
-    is empty in a log that continues behind it, shows no cut. given_ns: when the last reader that was given
-    the record asked for it, or later."""
+    """Whether a record that was there before was cut off at its place. A place that is not known, or that is
+    empty in a log that continues behind it, shows no cut. given_ns: when the last reader that was given the
+    record asked for it, or later."""
     log, standing = run.survivor(tp), run.batch(tp, place)
     if log is None or place < 0 or (standing is None and place < log.end):
         return False
     return any(
-        one.since_ns <= known_ns <= one.ns
+        _before(run, missed, one)
         and (standing is None or standing["leader_epoch"] >= one.epoch)
         and run.starts(tp).get(one.epoch, place) <= place
         and given_ns <= _heard_ns(run, tp, one.epoch)
         for one in leaders(run, tp)
     )
+
+
+def _before(run: LabelledRun, missed: Missed, one: ShortLeader) -> bool:
+    """Whether a record was acknowledged before the leader lacked it, as far as anything tells. That a group
+    had read it, or an older leader had it, does not tell when, and so not that a time had begun."""
+    if missed.acked_ns >= 0:
+        return one.since_ns <= missed.acked_ns <= one.ns
+    if one.since_ns >= 0:
+        return False
+    if missed.epoch >= 0:
+        return missed.epoch < one.epoch
+    return missed.read_ms >= 0 and run.ns_of(missed.read_ms) <= one.ns
 
 
 def _heard_ns(run: LabelledRun, tp: TopicPartition, epoch: int) -> float:

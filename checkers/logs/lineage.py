@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from checkers.engine.check import Tally, WholeRun
 from checkers.engine.cut_journals import absent
-from checkers.engine.findings import Found
+from checkers.engine.findings import NOT_KNOWN, Found, Missed
 from checkers.logs.clocks import apart_ms, nodes_apart_ms, own_clocks
 from checkers.logs.elections import METADATA, Elections, elections, survivor
 from checkers.logs.replicas import COMPRESSED, ReplicaLog, compare, finding, replicas
@@ -165,7 +165,8 @@ class _Lineage:
         text = f"{found.differ()}; node {log.node} knew offsets below {high} to be committed"
         epoch, made = (int(log.whole[name][found.right]) for name in ("leader_epoch", "base_timestamp"))
         doubt = self.elections.of_namesake(log, "replication")
-        self._lost(COMMITTED_KEPT, offset, [main, log], text, epoch, made, doubt=doubt)
+        missed = Missed(max([log.last_epoch, *log.epochs]))  # the leader of its last epoch had what it has
+        self._lost(COMMITTED_KEPT, offset, [main, log], text, epoch, made, missed=missed, doubt=doubt)
 
     def acknowledged(self, main: ReplicaLog, sent: dict[str, Array]) -> None:
         """Where clients have it that their records are."""
@@ -198,7 +199,8 @@ class _Lineage:
                 text += f" {sent['invoke_ms'][row]} to {sent['ack_ms'][row]} ms"
             made_ns, made_ms = int(sent["invoke_ns"][row]), int(sent["invoke_ms"][row])
             doubt = self.times.own if by_broker[row] else ""
-            self._lost(ACKNOWLEDGED, int(offset[row]), [main], text, -1, made_ms, made_ns, doubt=doubt)
+            missed, lost = Missed(acked_ns=int(sent["ack_ns"][row])), int(offset[row])
+            self._lost(ACKNOWLEDGED, lost, [main], text, -1, made_ms, made_ns, missed=missed, doubt=doubt)
         self._in_sync(main, sent, here, kept & held)
 
     def _in_sync(self, main: ReplicaLog, sent: dict[str, Array], here: Array, held: Array) -> None:
@@ -258,7 +260,8 @@ class _Lineage:
             # what was gone before a group began it cannot have read
             begun = begun_ms.get(told["group"], -inf)
             doubt = self.times.own if by_time[row] else ""
-            self._lost(CONSUMED, int(offset[row]), [main], text, epoch, begun, doubt=doubt)
+            missed = Missed(epoch, read_ms=told["ms"])
+            self._lost(CONSUMED, int(offset[row]), [main], text, epoch, begun, missed=missed, doubt=doubt)
 
     def _lost(
         self,
@@ -270,23 +273,22 @@ class _Lineage:
         made_ms: float = -inf,
         made_ns: int = 0,
         *,
+        missed: Missed = NOT_KNOWN,
         doubt: str = "",
     ) -> None:
         """A finding, unless the partition may have lost it, or the first of the logs may lack it. made_ms: no
         log had lost it before, by the clock of clients. made_ns: when it was made, as time of the run. doubt:
-        why it may be none, "" = it is one."""
+        why it may be none, "" = it is one. missed: what is known of it."""
         since_ms = made_ms - self.times.nodes_ms
         excuse = doubt or self.elections.may_lose(after_epoch=after_epoch, since_ms=since_ms)
         if excuse := excuse or self.elections.lacks(logs[0]):
             self.result.leave_open(rule, self.tp, f"{text}; {excuse}")
         else:
-            self._refuse(rule, offset, logs, text, made_ns)
+            found = finding(rule, self.tp, offset, logs, text)
+            self.result.refuse(replace(found, since_ns=made_ns, missed=missed))
 
-    def _refuse(
-        self, rule: str, offset: int, logs: Iterable[ReplicaLog], text: str, since_ns: int = 0
-    ) -> None:
-        found = finding(rule, self.tp, offset, logs, text)
-        self.result.refuse(replace(found, since_ns=since_ns))
+    def _refuse(self, rule: str, offset: int, logs: Iterable[ReplicaLog], text: str) -> None:
+        self.result.refuse(finding(rule, self.tp, offset, logs, text))
 
 
 def _begun_ms(history: History) -> dict[str, float]:
