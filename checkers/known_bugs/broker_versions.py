@@ -4,7 +4,7 @@ A bug of one version explains nothing that happened before any broker had that v
 another one.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -50,11 +50,17 @@ class BrokerVersions:
         """Some brokers may have had an earlier version, at a moment or at any time."""
         return any(one < version for one in self._at(ns))
 
-    def _at(self, ns: int | None) -> Sequence[Version]:
+    def some_between(self, which: Callable[[Version], bool], since_ns: int, until_ns: int) -> bool:
+        """Some brokers may have had such a version at a moment between two times."""
+        return any(which(one) for one in self._at(since_ns, until_ns))
+
+    def _at(self, ns: int | None, until_ns: int | None = None) -> Sequence[Version]:
         if ns is None:
             return self.known
-        places = [which for since, which in self.steps if since <= ns][-1:] or [FIRST]
-        return [one for place, one in enumerate(self.known) if place in places[0]]
+        places = ([which for since, which in self.steps if since <= ns] or [FIRST])[-1]
+        for since, which in self.steps:
+            places |= which if until_ns is not None and ns < since <= until_ns else frozenset()
+        return [one for place, one in enumerate(self.known) if place in places]
 
 
 def broker_versions(config: NamedSettings, events: Sequence[Event]) -> BrokerVersions:

@@ -20,6 +20,7 @@ from history.evidence_tables import END, KILLED
 from history.reader import load
 from tests.checkers.found import check_tables
 from tests.checkers.known_bugs.test_uncommitted_state import BEGAN_MS
+from tests.checkers.known_bugs.upgrades import upgrade_of
 from tests.checkers.logs.made import at, batch, tables, whole
 from tests.histories.built import Built, Delivery, Foreign, Op, Process, Read, Send, final_reads
 from tests.histories.folders import write_run
@@ -56,12 +57,14 @@ def label(
     isolation: Isolation = Isolation.READ_COMMITTED,
     group: int = -1,
     version: str = "4.3.1",
+    upgraded_s: float | None = None,
     **more: Any,
 ) -> str:
     """Of a record that is known to be aborted. indexes: by node, RIGHT where none is given. group: the share
-    group that it was delivered to. more: of `evidence`."""
+    group that it was delivered to. upgraded_s: when all brokers had 4.4.0. more: of `evidence`."""
     made = aborted(offset, isolation, group).tables()
-    history = load(write_run(folder, made, settings={"kafka": {"version": version}}))
+    settings, events = upgrade_of(version, upgraded_s)
+    history = load(write_run(folder, made, settings=settings, events=events))
     read_too_early = [one for one in check_tables(made, portable=False).findings if one.ops[-1] == 1]
     assert {one.name for one in read_too_early} == {"aborted-read" if group < 0 else "share-aborted-read"}
     (label_of_read,) = labels(history, evidence(indexes, **more), read_too_early)
@@ -252,6 +255,14 @@ def test_an_entry_is_of_the_producer_of_the_record(tmp_path: Path) -> None:
 )
 def test_older_brokers_look_on(tmp_path: Path, version: str, bug: str) -> None:
     assert label(tmp_path / "run", {2: HIGH}, version=version) == bug
+
+
+@pytest.mark.parametrize(("upgraded_s", "bug"), [(60, ""), (41.5, BUG), (30, BUG), (1.5, BUG)])
+def test_brokers_look_no_further_once_some_has_a_later_version(
+    tmp_path: Path, upgraded_s: float, bug: str
+) -> None:
+    """The record was sent at 2 s, and read by 41 s: a reader may have fetched it long before."""
+    assert label(tmp_path / "run", {2: HIGH}, version="4.0.0", upgraded_s=upgraded_s) == bug
 
 
 def copied(folder: Path, indexes: Mapping[int, Index], *, offset: int = 20, **more: Any) -> str:

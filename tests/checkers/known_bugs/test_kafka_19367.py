@@ -8,6 +8,7 @@ from checkers.known_bugs.registry import labels
 from checkers.logs import accept_transactions
 from model.accepting.transaction_log import EPOCH
 from tests.checkers.known_bugs.test_log_findings import FAIL, T1, Logs, recorded
+from tests.checkers.known_bugs.upgrades import upgrade_of
 from tests.checkers.logs.made import of_all
 from tests.checkers.logs.test_decisions import P0
 
@@ -48,3 +49,19 @@ def test_an_abort_with_an_epoch_that_is_two_higher(
     history, kept = recorded(tmp_path / "run", ended(state, epoch), FAIL, settings=settings)
     refused = [one for one in of_all(accept_transactions.CHECKS, kept).in_logs if one.check == EPOCH]
     assert labels(history, kept, refused) == found
+
+
+@pytest.mark.parametrize(
+    ("upgraded_s", "found"),
+    [((T1 + 10_000) / 1000, ["KAFKA-19367"]), ((T1 + 500) / 1000, ["KAFKA-19367"]), (0.5, [""])],
+)
+def test_no_broker_raises_it_twice_once_all_have_a_later_version(
+    tmp_path: Path, upgraded_s: float, found: list[str]
+) -> None:
+    """The abort is of 1.02 s: before the upgrade, while it is under way, or after it."""
+    settings, events = upgrade_of("4.0.0", upgraded_s)
+    settings["kafka"]["metadata"] = "kraft"
+    kept = {"settings": settings, "events": tuple(events[1:-1])}
+    history, logs = recorded(tmp_path / "run", ended("Abort", 2), FAIL, **kept)
+    refused = [one for one in of_all(accept_transactions.CHECKS, logs).in_logs if one.check == EPOCH]
+    assert labels(history, logs, refused) == found
