@@ -99,6 +99,13 @@ class OfAccepted(LetterFinding):
     limit: int
     lock_ns: int
 
+    @property
+    def accepted(self) -> Delivery:
+        """The delivery that was accepted."""
+        held = Life(deliveries=[*self.deliveries]).held(self.said)
+        assert held is not None, "`said` is about a delivery"
+        return held
+
     def sentence(self, history: History) -> str:
         """Who accepted it, and the letter."""
         return (
@@ -145,8 +152,11 @@ class Differs(LetterFinding):
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OfNothing(LetterFinding):
-    """A letter of an offset at which there is no record."""
+    """A letter of an offset at which there is no record. limit: how often one may be delivered."""
+
+    limit: int
 
     def sentence(self, history: History) -> str:
         """The offset, and the letter."""
@@ -181,7 +191,7 @@ def _written(
     rows = np.flatnonzero((p.reads["phase"] == FINAL) & (p.reads["offset"] == key[2]))
     if not len(rows):
         if _whole(p, key[2]):
-            result.add(PHANTOM, [OfNothing(key=key, letters=letters)], excuse)
+            result.add(PHANTOM, [OfNothing(key=key, letters=letters, limit=groups.most)], excuse)
         return
     got, writer = (p.got(int(rows[0])),), int(p.writer[rows[0]])
     value = got[0].value

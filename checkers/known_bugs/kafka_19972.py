@@ -13,9 +13,11 @@ RIGHT: Final = (4, 2)
 
 def _given_back(suspicion: Suspicion) -> bool:
     """The first member did nothing any more from the second delivery on, and had said nothing of the record;
-    and brokers count so."""
+    and brokers count so: they take its delivery back, and nothing more."""
     finding, history = suspicion.finding, suspicion.history
     assert isinstance(finding, CountFell)
+    if finding.after != finding.before:
+        return False
     first, second = finding.records
     if not suspicion.run.versions.some_before(RIGHT, second.done_ns):
         return False
@@ -43,10 +45,11 @@ is delivered for ever.
 `--preset share --nemesis client:crash@member` on 4.1.2 found it in the first run of 15 s (3 records, each
 with count 1 twice); 4.3.1 and 4.4.0 count on. The schedule lets members die by hand, since many of
 librdkafka's are given nothing on 4.1 (KAFKA-19846).""",
-    evidence="Some brokers were older than 4.2. A record was delivered again with a delivery count that is"
-    " not above the one before; the member that had it before had died or begun to leave by then: it did no"
-    " op any more, and had not acknowledged it. Where only its connection broke, and it lives on, the history"
-    " does not show that its session ended: such a finding bears no label.",
+    evidence="Some brokers were older than 4.2. A record was delivered again with the same delivery count"
+    " (one that is lower has another cause: the bug takes back one delivery); the member that had it before"
+    " had died or begun to leave by then: it did no op any more, and had not acknowledged it. Where only its"
+    " connection broke, and it lives on, the history does not show that its session ended: such a finding"
+    " bears no label.",
     anomalies=("share-count",),
     match=_given_back,
 )

@@ -19,20 +19,16 @@ def _late(suspicion: Suspicion) -> bool:
     late = [one for one in finding.letters if _of_unanswered(finding, one)]
     others = (one for one in finding.letters if one not in late)
     stored = archiving_ns(run, finding)
-    in_time = stored is not None and all(ns > finding.said.invoke_ns for ns in stored)
-    return bool(late) and in_time and all(lock_ended(run, finding, one) for one in others)
+    in_time = stored and all(ns > finding.said.invoke_ns for ns in stored)
+    return bool(late and in_time) and all(lock_ended(run, finding, one) for one in others)
 
 
 def _of_unanswered(finding: OfAccepted, letter: Letter) -> bool:
     """A letter is of the delivery that some rejection without an answer was about, before the one that was
     accepted."""
-    accepted = max(
-        one.since_ns
-        for one in finding.deliveries
-        if one.process == finding.said.process and one.done_ns <= finding.said.invoke_ns
-    )
+    accepted_ns = finding.accepted.since_ns
     return any(
-        said.outcome is Outcome.INFO and held.times == letter.times and said.invoke_ns < accepted
+        said.outcome is Outcome.INFO and held.times == letter.times and said.invoke_ns < accepted_ns
         for said, held in finding.rejected
     )
 
@@ -50,8 +46,9 @@ record that was delivered again since, and accepted, and a dead letter is writte
 Kafka's share partition and share coordinator; no script shows it on brokers. In `__share_group_state`
 the record goes from acknowledged (2) to what is to be archived (3).""",
     evidence="A record that a member accepted has a dead letter with the delivery count of an earlier"
-    " delivery, which a member rejected without getting an answer, before the accepted one; and until the"
-    " record was accepted, no record of `__share_group_state` says that it is to be archived.",
+    " delivery, which a member rejected without getting an answer, before the accepted one; and a record of"
+    " `__share_group_state` says that it is to be archived, but none of before it was accepted. Where that"
+    " log was pruned, it has to begin before the record was first delivered.",
     anomalies=(ACCEPTED,),
     match=_late,
 )

@@ -1,20 +1,29 @@
 """A leader that leads no more writes dead letters, though it could not store that records are archived."""
 
 from collections import defaultdict
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
 
 from checkers.checks.dead_letters import ACCEPTED, OfAccepted
 from checkers.engine.share_groups import Letter
 from checkers.known_bugs.bug import KnownBug
 from checkers.known_bugs.labelled_run import LabelledRun
 from checkers.known_bugs.transaction_fates import Suspicion
-from checkers.logs.accept_share import Key, lacking
+from checkers.logs.accept_share import Key, lacking, whole_since_ms
 from core.internal_topics import SHARE_STATE_TOPIC
 from history.evidence import Evidence
 from model.share.record_states import RecordState
 
 TICK_NS: Final = 1_000_000_000
 """A timer of Kafka's fires within a tick of 200 ms."""
+
+
+class _Archiving(NamedTuple):
+    """What is to be archived, by share partition: first and last offset, and when that was stored (ms).
+    since_ms: no record that says so is missing from then on."""
+
+    batches: Mapping[Key, Sequence[tuple[int, int, int]]]
+    since_ms: float
 
 
 def _unstored(suspicion: Suspicion) -> bool:
@@ -26,30 +35,36 @@ def _unstored(suspicion: Suspicion) -> bool:
 
 
 def lock_ended(run: LabelledRun, finding: OfAccepted, letter: Letter) -> bool:
-    """A letter is of a delivery at the limit whose lock had ended by then."""
+    """A letter is of a delivery at the limit whose lock had ended by then: of one before that which was
+    accepted. A leader that has stored that one's end has a timer of it no more."""
+    accepted, written = finding.accepted, run.ns_of(letter.ms)
     last = (one for one in finding.deliveries if one.times == letter.times >= finding.limit)
-    written = run.ns_of(letter.ms)
-    return any(one.since_ns + finding.lock_ns <= written + TICK_NS for one in last)
+    return any(
+        one.done_ns < accepted.since_ns and one.since_ns + finding.lock_ns <= written + TICK_NS
+        for one in last
+    )
 
 
 def archiving_ns(run: LabelledRun, finding: OfAccepted) -> list[int] | None:
     """When records of `__share_group_state` say that the record is to be archived; None = one that does may
-    be missing."""
-    if (stored := run.evidence.once(_archiving)) is None:
+    be missing: share coordinators prune their log."""
+    stored = run.evidence.once(_archiving)
+    if stored is None or stored.since_ms > run.history.wall_ms(
+        min(one.since_ns for one in finding.deliveries)
+    ):
         return None
     shared = run.shared(finding)
     return [
         run.ns_of(ms)
-        for key, batches in stored.items()
+        for key, batches in stored.batches.items()
         if run.share_partition(key) == shared
         for first, last, ms in batches
         if first <= finding.key[2] <= last
     ]
 
 
-def _archiving(evidence: Evidence) -> dict[Key, list[tuple[int, int, int]]] | None:
-    """What is to be archived, by share partition: first and last offset, and when that was stored (ms); None
-    = a record that says so may be missing."""
+def _archiving(evidence: Evidence) -> _Archiving | None:
+    """None = a record that says so may be missing at any time."""
     if lacking(evidence):
         return None
     found: dict[Key, list[tuple[int, int, int]]] = defaultdict(list)
@@ -59,7 +74,7 @@ def _archiving(evidence: Evidence) -> dict[Key, list[tuple[int, int, int]]] | No
             for batch in row["states"] or ():
                 if batch["state"] == RecordState.ARCHIVING:
                     found[key].append((batch["first"], batch["last"], row["timestamp"]))
-    return found
+    return _Archiving(found, whole_since_ms(evidence))
 
 
 BUG: Final = KnownBug(
@@ -77,8 +92,10 @@ is enough. A leader that leads, and cannot reach the coordinator, writes the let
 it never gives the record out again (KAFKA-20245). Where it forgets the share partition, or dies, before the
 state is stored, the next one delivers the record again: such a letter has this label, too.""",
     evidence="A record that a member accepted has a dead letter with the delivery count of the limit; the"
-    " letter was written when or after the lock of a delivery with that count ended; and no record of"
-    " `__share_group_state` says that the record is to be archived.",
+    " letter was written when or after the lock of a delivery with that count ended, another one than the"
+    " accepted one, and before it; and no record of `__share_group_state` says that the record is to be"
+    " archived. Where that log was pruned (its coordinators do so each 5 minutes), it has to begin before"
+    " the record was first delivered.",
     anomalies=(ACCEPTED,),
     match=_unstored,
 )

@@ -11,11 +11,17 @@ SINCE: Final = (4, 4)
 
 
 def _of_marker(suspicion: Suspicion) -> bool:
-    """A node's log has the marker of a transaction at the offset."""
+    """Each letter is of a delivery at the limit, and the log that the partition has at the end has the marker
+    of a transaction at the offset."""
     finding, run = suspicion.finding, suspicion.run
     assert isinstance(finding, OfNothing)
-    tp, _, offset = finding.key
-    return any(row["offset"] == offset for row in run.evidence.of("control", run.partition(tp)).to_pylist())
+    tp, offset = run.partition(finding.tp), finding.key[2]
+    log = run.survivor(tp)
+    if log is None or any(one.times != finding.limit for one in finding.letters):
+        return False
+    where = log.take, log.node, offset
+    rows = run.evidence.of("control", tp).to_pylist()
+    return any((row["take"], row["node"], row["offset"]) == where for row in rows)
 
 
 BUG: Final = KnownBug(
@@ -32,8 +38,9 @@ client had until [PR 19295](https://github.com/apache/kafka/pull/19295). A marke
 becomes available again, comes to the delivery limit, and the leader writes a dead letter of it, with the
 marker's value where `errors.deadletterqueue.copy.record.enable` is set: that is Kafka's part. By source it
 takes no such client: members that end with the marker in hand, as often as the limit says, do it, too.""",
-    evidence="A dead letter names an offset at which the final reads show no record, and a node's log has the"
-    " marker of a transaction.",
+    evidence="Dead letters name an offset at which the final reads show no record, and where the partition's"
+    " log, as a clean leader has it at the end, has the marker of a transaction; each has the delivery count"
+    " of the limit.",
     anomalies=(PHANTOM,),
     match=_of_marker,
 )

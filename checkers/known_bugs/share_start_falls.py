@@ -15,11 +15,13 @@ RIGHT: Final = (4, 4)
 
 
 def _forgotten(suspicion: Suspicion) -> bool:
-    """The record lay below the start offset, and a leader may have read a start that was not above it."""
+    """The record had ended, and lay below the start offset, when that fell; and a leader may have read one
+    that was not above it."""
     finding, history, run = suspicion.finding, suspicion.history, suspicion.run
     assert isinstance(finding, Redelivery)
     shared, ms = run.shared(finding), history.wall_ms(finding.at_ns) + SLACK_MS
-    late = (one for one in _late(run) if run.share_partition(one.key) == shared)
+    ended_ms = history.wall_ms(finding.said.invoke_ns) - SLACK_MS
+    late = (one for one in _late(run) if run.share_partition(one.key) == shared and ended_ms <= one.ms)
     return any(one.forgets(finding.key[2], ms) for one in late)
 
 
@@ -57,11 +59,11 @@ The model showed it in random runs under `partition:isolate@group-coordinator`. 
 `--preset share --nemesis pause` on 4.3.1 showed it in brokers' logs in the first run of 20 s: where a share
 coordinator had stood still, three releases that were sent again came after writes with a higher start (295
 after 312). The leader did not change before its next write, so no member noticed.""",
-    evidence="A record was delivered again after it had ended; before that, while some brokers were older"
+    evidence="A record was delivered again after it had ended; in between, while some brokers were older"
     " than 4.4, a record of `__share_group_state` has a lower start offset of its share partition than the"
     " one before it, in the same state epoch and by no newer leader; the delivered record lies between the"
-    " two; and the start was not above it again by then, or when the next leader read it. In brokers’ logs:"
-    " the record that sets it back.",
+    " two; and the start was not above it again by then, or when the next leader read it. What was accepted"
+    " only after the fall has another cause. In brokers’ logs: the record that sets it back.",
     anomalies=(REDELIVERY,),
     match=_forgotten,
     in_logs={VIOLATION: _fell},

@@ -7,6 +7,7 @@ not fall, and a snapshot has what was stored before it.
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import Final, NamedTuple
 
 from checkers.engine.findings import LogFinding, PartitionResult
@@ -190,6 +191,18 @@ def lacking(evidence: Evidence) -> str:
         if why:
             return why
     return ""
+
+
+def whole_since_ms(evidence: Evidence) -> float:
+    """Since when the coordinators have pruned no record (ms): each log whose beginning is gone
+    has all from its first record on. -infinity = none is gone."""
+    since = -inf
+    for tp in evidence.partitions():
+        log = _log(evidence, tp) if tp.topic == SHARE_STATE_TOPIC else None
+        begin = 0 if log is None else int(log.whole["base"][0]) if log.count else max(log.start, 0)
+        if begin > 0:
+            since = max(since, next((row["timestamp"] for row in _rows(evidence, tp)), inf))
+    return since
 
 
 def _log(evidence: Evidence, tp: TopicPartition) -> ReplicaLog | None:

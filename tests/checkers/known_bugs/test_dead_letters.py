@@ -11,6 +11,7 @@ from core.internal_topics import SHARE_STATE_TOPIC
 from core.op import TopicPartition
 from history import evidence
 from history.events import DeadLettersListed, Event, RolesSeen, ShareOffsetsListed
+from history.evidence_tables import END, KILLED
 from history.verdict import Verdict
 from tests.checkers.known_bugs.test_share_start_falls import stored
 from tests.checkers.known_bugs.test_uncommitted_state import BEGAN_MS
@@ -129,8 +130,37 @@ def test_a_former_leader_is_not_named_where_a_part_of_the_log_may_be_missing(tmp
     assert of.anomalies["dead-letter-of-accepted"].examples[0].known_bug == ""
 
 
+@pytest.mark.parametrize("at_s", [3.5, 5.2, 20])
+def test_a_former_leader_writes_no_letter_of_the_delivery_that_was_accepted(
+    tmp_path: Path, at_s: float
+) -> None:
+    """Its lock ended with that, in the hands of the leader that stored it."""
+    story = STORY.replace("p1 acquire x{1@0*5}\n", "")
+    of = judged(tmp_path, [(0, LAST, at_s)], (moved(0, 0),), [BEGUN, DONE], story=story)
+    assert of.anomalies["dead-letter-of-accepted"].examples[0].known_bug == ""
+
+
+@pytest.mark.parametrize(("begins_s", "expected"), [(1.4, BUG), (1.6, "")])
+def test_a_log_that_was_pruned_has_to_reach_back_to_the_first_delivery(
+    tmp_path: Path, begins_s: float, expected: str
+) -> None:
+    """Member 1 was given the record at 1.5 s at the earliest. What is missing may say that it is archived."""
+    rows = [at(LOG, 1, offset=n, **row) for n, row in ((7, stored(begins_s, 0)), (8, DONE))]
+    begun = [{**whole(LOG, 1), "start": 7}, {**whole(X, 1), "topic_id": "X"}]
+    more: dict[str, Any] = {
+        "partitions": begun,
+        "batches": [batch(LOG, 1, 7), batch(LOG, 1, 8)],
+        "share_log": rows,
+    }
+    of = judged(tmp_path, [(0, LAST, 4.2)], MOVED, **more)
+    assert of.anomalies["dead-letter-of-accepted"].examples[0].known_bug == expected
+
+
 REJECTED = STORY.replace("p2 acquire", "p1 acknowledge x-0?\np2 acquire")
 """Member 1 rejects the record as well, and has no answer; the others come a second later."""
+
+SELDOM = REJECTED.replace("acquire x{1@0*5}", "acquire x{1@0*3}", 1)
+"""The delivery that was rejected was the third one."""
 
 
 @pytest.mark.parametrize(
@@ -138,6 +168,8 @@ REJECTED = STORY.replace("p2 acquire", "p1 acknowledge x-0?\np2 acquire")
     [
         ([(0, LAST, 9)], REJECTED, [BEGUN, stored(4.5, 1, 0), ARCHIVED_LATE], LATE),
         ([(0, LAST, 9)], REJECTED, [BEGUN, stored(4.5, 1, 0)], BUG),  # it may be the end of the lock as well
+        ([(0, 3, 9)], SELDOM, [BEGUN, stored(4.5, 1, 0), ARCHIVED_LATE], LATE),
+        ([(0, 3, 9)], SELDOM, [BEGUN, stored(4.5, 1, 0)], ""),  # no such write came, late or not
         ([(0, LAST, 9)], STORY, [BEGUN, DONE, ARCHIVED_LATE], ""),  # no member rejected it
         ([(0, LAST - 1, 9)], REJECTED, [BEGUN, stored(4.5, 1, 0), ARCHIVED_LATE], ""),  # another delivery
         ([(0, LAST, 9)], REJECTED.replace("?", ""), [BEGUN, ARCHIVED_LATE], ""),  # it had the answer
@@ -162,3 +194,28 @@ def test_a_letter_is_of_a_marker_where_a_log_has_one(
     markers = [] if control is None else [at(X, 1, offset=control, type=1, name="COMMIT")]
     of = judged(tmp_path, [(1, LAST, 4.2)], control=markers)
     assert of.anomalies["dead-letter-of-nothing"].examples[0].known_bug == expected
+
+
+@pytest.mark.parametrize(
+    ("letters", "expected"),
+    [([LAST], "letters-of-markers"), ([LAST] * 2, "letters-of-markers"), ([1], ""), ([LAST, 1], "")],
+)
+def test_a_letter_of_a_marker_comes_at_the_delivery_limit(
+    tmp_path: Path, letters: Sequence[int], expected: str
+) -> None:
+    marker = [at(X, 1, offset=1, type=1, name="COMMIT")]
+    of = judged(tmp_path, [(1, times, 4.2) for times in letters], control=marker)
+    assert of.anomalies["dead-letter-of-nothing"].examples[0].known_bug == expected
+
+
+def test_a_marker_stands_in_the_log_of_the_end(tmp_path: Path) -> None:
+    """Node 1 had it when it died, and has cut it off since: the letter is of something else."""
+    ends = [{"take": 1, "node": 1, "at_ns": 99 * S, "why": END}]
+    takes = [{"take": 0, "node": 1, "at_ns": 3 * S, "why": KILLED}, *ends]
+    marker = [at(X, 1, offset=1, type=1, name="COMMIT")]
+    partitions = [{**whole(tp, 1), "topic_id": str(tp), "take": take} for tp in (LOG, X) for take in (0, 1)]
+    more: dict[str, Any] = {"partitions": partitions, "takes": takes}
+    of = judged(tmp_path / "cut", [(1, LAST, 4.2)], control=marker, **more)
+    assert of.anomalies["dead-letter-of-nothing"].examples[0].known_bug == ""
+    of = judged(tmp_path / "kept", [(1, LAST, 4.2)], control=[{**marker[0], "take": 1}], **more)
+    assert of.anomalies["dead-letter-of-nothing"].examples[0].known_bug == "letters-of-markers"

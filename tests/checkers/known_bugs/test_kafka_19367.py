@@ -61,7 +61,7 @@ def test_no_broker_raises_it_twice_once_all_have_a_later_version(
     """The abort is of 1.02 s: before the upgrade, while it is under way, or after it."""
     settings, events = upgrade_of("4.0.0", upgraded_s)
     settings["kafka"]["metadata"] = "kraft"
-    kept = {"settings": settings, "events": tuple(events[1:-1])}
-    history, logs = recorded(tmp_path / "run", ended("Abort", 2), FAIL, **kept)
+    changes = tuple(events[1:-1])
+    history, logs = recorded(tmp_path / "run", ended("Abort", 2), FAIL, settings=settings, events=changes)
     refused = [one for one in of_all(accept_transactions.CHECKS, logs).in_logs if one.check == EPOCH]
     assert labels(history, logs, refused) == found

@@ -32,6 +32,15 @@ def test_the_label_needs_a_member_that_ended_with_the_record(
     assert found == expected
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "labelled"), [(1, 1, True), (4, 4, True), (4, 1, False), (5, 2, False), (3, 2, False)]
+)
+def test_the_bug_takes_back_one_delivery(tmp_path: Path, first: int, second: int, labelled: bool) -> None:
+    """A count that falls by more is of a leader that forgot the record's state."""
+    found = label(tmp_path, f"p2 acquire x{{1@0*{second}}}", "4.1.2", first=first)
+    assert found == ("KAFKA-19972" if labelled else "")
+
+
 def test_brokers_that_count_on_have_no_label(tmp_path: Path) -> None:
     assert label(tmp_path, "p2 acquire x{1@0}", "4.2.0") == ""
 
@@ -45,11 +54,17 @@ def test_brokers_that_were_all_upgraded_by_then_count_on(
 
 
 def label(
-    folder: Path, then: str, version: str, upgraded_s: float | None = None, leaves: bool = False
+    folder: Path,
+    then: str,
+    version: str,
+    upgraded_s: float | None = None,
+    leaves: bool = False,
+    first: int = 1,
 ) -> str:
-    """The label of what p2 is given. leaves: p1 ended its sessions, and its journal ends with the run."""
+    """The label of what p2 is given. leaves: p1 ended its sessions, and its journal ends with the run. first:
+    the delivery count with which p1 was given the record."""
     members = "set p1 group0 acks-2\nset p2 group0 acks-2"
-    given, read = "p0 send x:1@0 x:2@1\np1 acquire x{1@0}", "p9 final x[1@0,2@1]\nend x rc 2"
+    given, read = f"p0 send x:1@0 x:2@1\np1 acquire x{{1@0*{first}}}", "p9 final x[1@0,2@1]\nend x rc 2"
     text = f"share\n{members}\n{given}\n{then}\n{read}"
     (story,) = stories(f"== case\n{text}")
     settings, events = upgrade_of(version, upgraded_s)

@@ -106,6 +106,27 @@ def test_the_label_needs_a_start_that_a_leader_read_while_it_was_too_low(
     assert labels(judged(tmp_path, rows)) == expected
 
 
+ANSWERED_LATER = STORY.replace("x+0 x+1", "x+0 x+1?").replace(
+    "p1 leave", "p2 acknowledge x+1\np1 leave\np2 acquire x{2@1*3}"
+)
+"""Member 1 has no answer; member 2 accepts it by 5 s, has the answer, and is given it again by 7 s."""
+
+
+@pytest.mark.parametrize(("falls_s", "expected"), [(2.7, ""), (5.5, BUG)])
+def test_a_record_that_was_accepted_after_the_fall_is_not_forgotten_by_it(
+    tmp_path: Path, falls_s: float, expected: str
+) -> None:
+    """The next leader read the low start, delivered the record again, and had its end stored."""
+    rows = [
+        BEGUN,
+        BOTH,
+        stored(falls_s, 1, 0),
+        stored(falls_s + 0.3, 1, leader=1),
+        stored(falls_s + 1.9, 2, leader=1),
+    ]
+    assert labels(judged(tmp_path, rows, story=ANSWERED_LATER))[0] == expected
+
+
 def test_brokers_that_keep_the_higher_start_have_no_label(tmp_path: Path) -> None:
     assert labels(judged(tmp_path, [BEGUN, BOTH, LATE], version="4.4.0")) == ("", "")
 
