@@ -21,6 +21,7 @@ import signal
 import sys
 import traceback
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -31,6 +32,7 @@ from core.cluster import Address
 from harness.modelled.real.node import Node, NodeSettings
 from harness.modelled.real.serving import clients, peers
 from harness.modelled.real.serving.cut_links import Gates
+from harness.modelled.real.serving.topic_ids import names_at
 from harness.processes import parent
 from harness.processes.child import ChildLine
 
@@ -90,7 +92,8 @@ async def serve() -> None:
     try:
         node = Node(given, connections.carry, ended.set, note)
         for port in {own.nodes, own.port(Listener.CONTROLLER)}:
-            await peers.listen(given.cluster, gates, node.submit, note, given.bind, port)
+            topics = partial(names_at, node)
+            await peers.listen(given.cluster, gates, node.submit, note, topics, given.bind, port)
     except (OSError, ValueError) as error:
         tell(NodeLine(error=str(error)))
         note(str(error))

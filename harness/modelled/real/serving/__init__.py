@@ -16,8 +16,9 @@ clients               Connections of clients: frames of Kafka's protocol in, res
                       after the other.
 cut_links             Links of a node that are cut: what it sends over them waits, and what comes over them
                       it does not read.
-peer_frames           Frames between nodes: Kafka's headers, markers as Kafka encodes them, and packed
+peer_frames           Frames between nodes: Kafka's headers, two requests as Kafka encodes them, and packed
                       values of the model.
+peer_share_state      WriteShareGroupState between nodes as Kafka encodes it (version 0): see `peer_frames`.
 peers                 Connections between nodes, on a listener that only nodes dial: what they carry is in
                       `peer_frames`.
 topic_ids             Ids of topics as brokers of the model tell them to clients.

@@ -10,6 +10,7 @@ from core.capabilities import Listener
 from harness.modelled.real.node import NodeAddress
 from harness.modelled.real.serving.cut_links import Gates, PeerConnection
 from harness.modelled.real.serving.peer_frames import answer_frame, read_answer, read_request, request_frame
+from harness.modelled.real.serving.peer_share_state import Topics
 from harness.protocol.frames import Splitter, correlation_id
 from model.protocol.requests import Answered, AnyRequest, Response
 
@@ -125,8 +126,11 @@ class Peers:
 class _Accepted(asyncio.Protocol):
     """The side of a connection that was dialled. It takes no request of another cluster."""
 
-    def __init__(self, cluster: str, gates: Gates, submit: Submit, note: Callable[[str], None]) -> None:
+    def __init__(
+        self, cluster: str, gates: Gates, submit: Submit, note: Callable[[str], None], topics: Topics
+    ) -> None:
         self._cluster = cluster
+        self._topics = topics
         self._gates = gates
         self._submit = submit
         self._note = note
@@ -143,7 +147,7 @@ class _Accepted(asyncio.Protocol):
         assert self._transport is not None
         try:
             for one in self._splitter.feed(data):
-                request, number, client_id = read_request(one)
+                request, number, client_id = read_request(one, self._topics)
                 if self._link is None:
                     _, peer, listener, cluster = client_id.split("-", 3)
                     if cluster != self._cluster:
@@ -174,8 +178,15 @@ class _Accepted(asyncio.Protocol):
 
 
 async def listen(
-    cluster: str, gates: Gates, submit: Submit, note: Callable[[str], None], host: str, port: int
+    cluster: str,
+    gates: Gates,
+    submit: Submit,
+    note: Callable[[str], None],
+    topics: Topics,
+    host: str,
+    port: int,
 ) -> asyncio.Server:
-    """Listen for other nodes of the cluster. note: writes a line into the node's log. Raises: OSError."""
+    """Listen for other nodes of the cluster. note: writes a line into the node's log. topics: that this node
+    knows. Raises: OSError."""
     loop = asyncio.get_running_loop()
-    return await loop.create_server(lambda: _Accepted(cluster, gates, submit, note), host, port)
+    return await loop.create_server(lambda: _Accepted(cluster, gates, submit, note, topics), host, port)

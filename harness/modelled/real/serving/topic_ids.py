@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from uuid import UUID
 
+from harness.modelled.real.node import Node
 from harness.modelled.real.serving.api_call import Call
 from harness.modelled.shared.topic_uuids import topic_uuid
 from harness.protocol.encoding import Values
@@ -12,12 +13,21 @@ from model.protocol.messages import Partition
 
 def id_of(call: Call, topic: str) -> UUID:
     """The id of a topic."""
-    return topic_uuid(topic, call.node.broker.node.image.topic_ids.get(topic, 0))
+    return _id_of(call.node, topic)
+
+
+def _id_of(node: Node, topic: str) -> UUID:
+    return topic_uuid(topic, node.broker.node.image.topic_ids.get(topic, 0))
 
 
 def names(call: Call) -> Mapping[UUID, str]:
     """The names of all topics that this broker knows, by id."""
-    return {id_of(call, topic): topic for topic in {tp[0] for tp in call.node.broker.node.image.partitions}}
+    return names_at(call.node)
+
+
+def names_at(node: Node) -> Mapping[UUID, str]:
+    """The names of all topics that a node knows, by id."""
+    return {_id_of(node, topic): topic for topic in {tp[0] for tp in node.broker.node.image.partitions}}
 
 
 def with_ids(call: Call, partitions: Iterable[Partition]) -> list[Values]:

@@ -58,7 +58,7 @@ class Pair:
 
     async def __aenter__(self) -> "Pair":
         self.server = await peers.listen(
-            self.theirs, self.second, self.submit, self.notes.append, "127.0.0.1", self.port
+            self.theirs, self.second, self.submit, self.notes.append, dict, "127.0.0.1", self.port
         )
         return self
 
