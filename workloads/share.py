@@ -8,6 +8,9 @@ comes back as a new process. The group reads at `isolation`.
 
 With `dead_letters` the group has a dead-letter queue (KIP-1191), which is read once all members have ended.
 
+Share groups have Kafka 4.1 and later, with dead letters 4.4, and brokers of the model in these eras
+(`sut=model`, which needs no Docker, and `sut=simulated`).
+
 Finds: records delivered again after they were accepted or rejected; records that two members hold at one
 time; records that the group passed over; aborted records delivered at read_committed; delivery counts that do
 not rise, or rise above the limit; dead letters that are missing, double, wrong, or of records that were not

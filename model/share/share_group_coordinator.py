@@ -126,6 +126,15 @@ class ShareGroupCoordinator:
 
     # ---- administrators
 
+    def states(self) -> dict[str, str]:
+        """The state of each group that is coordinated here."""
+        epochs = self.log.epochs
+        return {
+            name: STABLE if group.members else EMPTY
+            for name, group in sorted(self.groups.items())
+            if group.coordinator_epoch == epochs.get(self.log.number(name))
+        }
+
     def _describe(self, request: ShareGroupDescribe) -> ShareGroupDescribeResponse:
         """Key 77."""
         number, _ = self.log.at(request.group)

@@ -34,6 +34,8 @@ INCONSISTENT_PROTOCOL: Final = 23
 INVALID_REQUEST: Final = 42
 """Errors of Kafka that the model does not have."""
 GROUP_KEY: Final = 0
+SHARE: Final = "share"
+"""The type of share groups."""
 KNOWS_MEMBER_EPOCHS: Final = 9
 """Version of OffsetCommit."""
 
@@ -141,7 +143,7 @@ def _described(group: str, answer: DescribeGroupResponse) -> Values:
 
 
 def _list(call: Call) -> None:
-    """What this broker coordinates: groups with members, and those that have only offsets."""
+    """What this broker coordinates: groups with members, those that have only offsets, and share groups."""
     wanted = set(map(str, getattr(call.request, "states_filter", ())))
     found = []
     for loaded in call.node.broker.coordinators.group_log.loaded.values():
@@ -152,6 +154,9 @@ def _list(call: Call) -> None:
             if not wanted or state in wanted:
                 its = CONSUMER if name in loaded.groups or name in loaded.committed else ""
                 found.append({"group_id": name, "protocol_type": its, "group_state": str(state)})
+    for name, state in call.node.broker.share_groups.members.states().items():
+        if not wanted or state in wanted:
+            found.append({"group_id": name, "protocol_type": SHARE, "group_state": state})
     call.respond(groups=found)
 
 

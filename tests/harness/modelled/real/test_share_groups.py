@@ -13,6 +13,7 @@ from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as Place
 from kio.schema.describe_configs.v2.response import DescribeConfigsResponse
 from kio.schema.errors import ErrorCode
+from kio.schema.list_groups.v4.response import ListGroupsResponse
 from kio.schema.share_acknowledge.v1.response import ShareAcknowledgeResponse
 from kio.schema.share_acknowledge.v2.response import ShareAcknowledgeResponse as NewerAcknowledgeResponse
 from kio.schema.share_fetch.v1.response import ShareFetchResponse
@@ -190,6 +191,12 @@ def test_a_coordinator_assigns_partitions_by_ids_and_describes_the_group(cluster
         assert (given.topic_id, sorted(given.partitions)) == (topic_uuid(topic), [0, 1])
     assert (beat(-1).error_code, beat(-1).error_code) == (NONE, ErrorCode.unknown_member_id)
     assert described().group_state == "Empty"
+    listed: list[tuple[str, str, str]] = []
+    for node in cluster.brokers:
+        with cluster.admin.connect(node, DEADLINE_S) as broker:
+            groups = broker.call(ListGroupsResponse, states_filter=("Empty",)).groups
+        listed += [(one.group_id, one.protocol_type, one.group_state) for one in groups]
+    assert [one for one in listed if one[0] == group] == [(group, "share", "Empty")]
 
 
 def test_what_a_request_says_holds_for_its_session(cluster: ModelCluster, opened: ExitStack) -> None:
