@@ -192,17 +192,18 @@ the aborted transactions behind that entry, and consumers take their records for
 Seen in a run of `transactions` under `partition,upgrade:whole` from 4.1.2 to 4.4.0: node 1 had noted 9591
 behind the marker at 8794, led later, and gave out 91 records of the aborted transactions between. Such
 entries are common on followers, and are harmless there: [aborted-index](log-rules.md) permits them.""",
-    evidence="The metadata log says that a node led the partition at some time from when the record was sent"
-    " until a reader at read_committed, or a share group, was given it; within that time some broker had"
-    " 3.9.1 or a later 3.9, or 4.0.1 or later, as far as versions are on record. That node's aborted index,"
-    " as the first take of its files after that shows it, has the record's transaction. Before it, in the"
-    " record's segment or a later one, it has an entry whose last stable offset is above the offset next to"
-    " its own marker, though a transaction that was open there would have begun below it; and that last"
+    evidence="The metadata log says that a node led the partition at some time from when the record was"
+    " sent until a reader at read_committed, or a share group, was given it; within that time some broker"
+    " had 3.9.1 or a later 3.9, or 4.0.1 or later, as far as versions are on record. That node's aborted"
+    " index, as the first take of its files after that shows it, has the record's transaction. Before it, in"
+    " the record's segment or a later one, it has an entry whose last stable offset is above the offset next"
+    " to its own marker, though a transaction that was open there would have begun below it; and that last"
     " stable offset is above the record's offset, as it is not below the end of what the fetch returned."
     " Where the client does not know how its transaction ended, all that is visible of it was read so: then"
     " it was aborted, and that it counts as committed, for a part of it was read, explains torn-txn,"
-    " lost-write and the skips. Output of an application that names such a record (phantom-read): this was"
-    " so at some time from the record's send until the output was read at the end.",
+    " lost-write and the skips (of readers at read_committed). Output of an application that names such a"
+    " record (phantom-read): this was so at some time from the record's send until the output was read at"
+    " the end.",
     anomalies=(ABORTED, ABORTED_DELIVERY, TORN, LOST, SKIP, SKIP_INSIDE, PHANTOM),
     match=index_skips,
     wanted=_wanted,

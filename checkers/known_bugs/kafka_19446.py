@@ -20,6 +20,7 @@ from checkers.known_bugs.labelled_run import SLACK_MS, LabelledRun
 from checkers.known_bugs.late_requests import LateRequest
 from checkers.known_bugs.log_findings import between, marker_at, transactional_ids
 from checkers.known_bugs.transaction_fates import (
+    HIDDEN,
     Suspicion,
     Way,
     Written,
@@ -172,9 +173,9 @@ runs of 12 s in which the connection of each marker that a rule took was reset (
     " older transaction protocol than version 2, as far as both are on record. In the partitions that they"
     " name, records acknowledged before they came have their result, and those sent after the answer do not"
     " (by brokers' logs: those before the marker, and those behind it); in all others the transaction ended"
-    " one way. The log has every acknowledged record (the final reads at read_uncommitted show it). In"
-    " brokers' logs: the marker of the finding is that second one, or was written in that partition between"
-    " the late request and its answer.",
+    f" one way. The log has every acknowledged record (the final reads at read_uncommitted show it).{HIDDEN}"
+    " In brokers' logs: the marker of the finding is that second one, or was written in that partition"
+    " between the late request and its answer.",
     anomalies=(LOST, ABORTED, TORN, SKIP, SKIP_INSIDE, PRECOMMITTED),
     match=late_marker,
     wanted=late_marker_wanted,

@@ -21,7 +21,15 @@ from checkers.engine.findings import NEVER, OK, Finding, LogFinding
 from checkers.known_bugs.bug import KnownBug
 from checkers.known_bugs.labelled_run import SLACK_MS, LabelledRun
 from checkers.known_bugs.log_findings import completed_ms, logged_transactions
-from checkers.known_bugs.transaction_fates import Suspicion, Way, astray_only, behind, open_or_astray, uniform
+from checkers.known_bugs.transaction_fates import (
+    HIDDEN,
+    Suspicion,
+    Way,
+    astray_only,
+    behind,
+    open_or_astray,
+    uniform,
+)
 from checkers.logs.classes import HANGING as HANGING_PARTITION
 from checkers.logs.classes import TORN_DECISION
 from checkers.logs.decisions import AGREE, MARKED
@@ -156,17 +164,17 @@ In runs of a workload it takes a cluster with more brokers than replicas, and a 
 replicas of one partition (`restart:replicas`, `kill:replicas`, `kill:all`). On 4.3.1 with 5 brokers, an
 isolated controller and 12 producers, `transactions` under `restart:replicas` showed it in 6 of 6 runs of
 60 s, in 2 of 4 shorter ones with 4 producers.""",
-    evidence="While some brokers had 4.3 or later, a coordinator's log says that it left out markers of this"
-    " transactional id, because it knew no leader of some partitions (`Couldn't find leader endpoint"
-    " for partitions …`), after the transaction had its first acknowledgement (or began, if it had"
-    " none) and before a later one of that id had one; all records of a partition that was left out"
-    " have one fate, and in all other partitions the transaction ended one way. The log has every"
-    " acknowledged record (the final reads at read_uncommitted show it). Of a transaction that stays"
-    " open: the line names its id and partition, and the coordinator that knows its producer id"
-    " answered and does not claim it. A record that a group was never given, or never copied, is of"
-    " such a transaction and hidden so. Of copies of one input, all but one are of such transactions,"
-    " and the coordinator's log has the abort of each. In brokers' logs: the line names the partition of the"
-    " finding, and was written between the decision of that transaction and its completion.",
+    evidence="While some brokers had 4.3 or later, a coordinator's log says that it left out markers of"
+    " this transactional id, because it knew no leader of some partitions (`Couldn't find leader endpoint"
+    " for partitions …`), after the transaction had its first acknowledgement (or began, if it had none) and"
+    " before a later one of that id had one; all records of a partition that was left out have one fate, and"
+    " in all other partitions the transaction ended one way. The log has every acknowledged record (the"
+    " final reads at read_uncommitted show it). Of a transaction that stays open: the line names its id and"
+    " partition, and the coordinator that knows its producer id answered and does not claim it. A record"
+    f" that a group was never given, or never copied, is of such a transaction and hidden so.{HIDDEN} Of"
+    " copies of one input, all but one are of such transactions, and the coordinator's log has the abort of"
+    " each. In brokers' logs: the line names the partition of the finding, and was written between the"
+    " decision of that transaction and its completion.",
     anomalies=(LOST, ABORTED, TORN, SKIP, SKIP_INSIDE, NEVER_COPIED, TWICE, NEVER_GIVEN, STUCK, HANGING),
     match=left_out,
     in_logs=dict.fromkeys((TORN_DECISION, HANGING_PARTITION), marker_left_out),

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from checkers.checks.atomicity import TornTransaction
+from checkers.checks.exactly_once import NeverCopied
+from checkers.checks.group_delivery import NeverGiven
 from checkers.checks.isolation import PRECOMMITTED
 from checkers.checks.poll_order import Skipped
 from checkers.checks.stability import HangingTransaction, StuckLso
@@ -18,9 +20,15 @@ from checkers.engine.evidence import FetchedRecords
 from checkers.engine.findings import FAIL, FINAL, NEVER, OK, RC, Finding, What
 from checkers.known_bugs.labelled_run import Input, LabelledRun
 from core.cluster import OpenTransaction
+from core.op import Isolation
 from core.presets import NamedSettings
 from history.reader import History, OpRecord, SendRow
 
+HIDDEN: Final = (
+    " Who passed over a record, or was never given it, reads at read_committed (in a group: each member):"
+    " from others the fate of a transaction hides nothing."
+)
+"""Whom such a bug hides records from, as evidence in words."""
 ENDINGS: Final[Mapping[int, tuple[bool, ...]]] = {OK: (True,), FAIL: (False,)}
 """Outcome of a transaction -> how it may have ended, True = committed; others: either way."""
 
@@ -133,12 +141,26 @@ def astray_only(suspicion: Suspicion, op: OpRecord, astray: Mapping[int, Way]) -
 
 
 def all_explained(suspicion: Suspicion, astray: Callable[[Suspicion, OpRecord], Mapping[int, Way]]) -> bool:
-    """Each transaction behind a finding about records went astray, and that explains what is wrong with
-    it."""
+    """Each transaction behind a finding about records went astray, and that explains what is wrong with it.
+    What readers at read_uncommitted miss it does not explain."""
+    if not _at_read_committed(suspicion.history, suspicion.finding):
+        return False
     ops = [suspicion.history.op(number) for number in behind(suspicion.run, suspicion.finding)]
     if isinstance(suspicion.finding, Skipped):
         ops = [op for op in ops if _committed(suspicion, op)]
     return bool(ops) and all(astray_only(suspicion, op, astray(suspicion, op)) for op in ops)
+
+
+def _at_read_committed(history: History, finding: Finding) -> bool:
+    """Who misses a record reads at read_committed; of other findings: nothing is said of that."""
+    if isinstance(finding, Skipped):
+        process = history.processes.get(history.op(finding.records[-1].op).process)
+        readers = [] if process is None else [process]
+    elif isinstance(finding, NeverCopied | NeverGiven):
+        readers = [one for one in history.processes.values() if one.group == finding.key[1]]
+    else:
+        return True
+    return bool(readers) and all(one.isolation is Isolation.READ_COMMITTED for one in readers)
 
 
 def open_or_astray(suspicion: Suspicion, astray: Callable[[Suspicion, OpRecord], Mapping[int, Way]]) -> bool:

@@ -23,6 +23,7 @@ from checkers.known_bugs.bug import KnownBug
 from checkers.known_bugs.labelled_run import SLACK_MS, LabelledRun
 from checkers.known_bugs.log_findings import client_transactions, marker_at, transactional_ids
 from checkers.known_bugs.transaction_fates import (
+    HIDDEN,
     Suspicion,
     Way,
     Written,
@@ -216,11 +217,11 @@ KAFKA-20734.""",
     " none before that coordinator led; or it lacks the decision whose markers a coordinator says that it"
     " sent after loading. In all other partitions the transaction ended one way, and the log has every"
     " acknowledged record (the final reads at read_uncommitted show it). A record that a group was never"
-    " given, or never copied, is of that transaction and hidden so. In brokers' logs: the finding is a"
-    " decision, an answer or a partition of that transaction that `__transaction_state` lacks; of a marker,"
-    " the coordinator that lost its state wrote it. Or, where messages were captured, a coordinator sent"
-    " markers of that transaction by a decision that a leader before it had appended, and could not know"
-    " that it was committed (`early-act`; it need not harm).",
+    f" given, or never copied, is of that transaction and hidden so.{HIDDEN} In brokers' logs: the finding is"
+    " a decision, an answer or a partition of that transaction that `__transaction_state` lacks; of a"
+    " marker, the coordinator that lost its state wrote it. Or, where messages were captured, a coordinator"
+    " sent markers of that transaction by a decision that a leader before it had appended, and could not"
+    " know that it was committed (`early-act`; it need not harm).",
     anomalies=(LOST, ABORTED, TORN, SKIP, SKIP_INSIDE, NEVER_COPIED, NEVER_GIVEN, STUCK, HANGING),
     match=uncommitted,
     in_logs=dict.fromkeys((LOST_DECISION, TORN_DECISION, HANGING_PARTITION), state_went_back)

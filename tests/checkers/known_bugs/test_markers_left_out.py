@@ -231,6 +231,31 @@ def test_a_partition_that_waits_for_its_marker_for_ever(
     assert {verdict.anomalies[name].known_bug for name in ("stuck-lso", "hanging-txn")} == {label}
 
 
+RC, RU = Isolation.READ_COMMITTED, Isolation.READ_UNCOMMITTED
+
+
+@pytest.mark.parametrize(("levels", "label"), [([RC, RC], "KAFKA-20734"), ([RC, RU], ""), ([RU, RU], "")])
+def test_nothing_is_hidden_from_a_group_with_a_member_at_read_uncommitted(
+    tmp_path: Path, levels: list[Isolation], label: str
+) -> None:
+    built = passed(torn(OK, {0, 1}), 2)
+    for number, level in enumerate(levels, 5):
+        built.processes[number] = Process(group=0, slot=number, isolation=level)
+    found = judged(tmp_path / "run", built, line(12, "z-0")).anomalies
+    assert [found[name].known_bug for name in ("eos-loss", "group-skip")] == [label, label]
+
+
+@pytest.mark.parametrize(("level", "label"), [(RC, "KAFKA-20734"), (RU, "")])
+def test_nothing_is_hidden_from_a_consumer_at_read_uncommitted(
+    tmp_path: Path, level: Isolation, label: str
+) -> None:
+    built = skipping()
+    built.processes[3].isolation = level
+    skip = judged(tmp_path / "run", built, line(12, "x-0")).anomalies["int-poll-skip"]
+    assert skip.disallowed
+    assert skip.known_bug == label
+
+
 def test_a_run_without_brokers_logs_has_none(tmp_path: Path) -> None:
     assert broker_logs(Run(tmp_path)).left_out == []
 
@@ -251,10 +276,12 @@ def skipping(*others: Outcome) -> Built:
     built.ops.append(Op(process=3, f="poll", invoke=70 * S, complete=71 * S, mops=seen))
     for op in built.ops:
         if op.f == "final":
-            op.mops = [*seen, *(mop for mop in op.mops if isinstance(mop, Read) and mop.tp)]
+            logged: list[Mop] = []
             if built.processes[op.process].isolation == Isolation.READ_UNCOMMITTED:
-                op.mops.append(Read(tp=0, offset=1, value=value_of(1, 0)))
-                op.mops += [Read(tp=0, offset=n, value=value_of(2, n)) for n in range(2, 2 + len(others))]
+                logged.append(Read(tp=0, offset=1, value=value_of(1, 0)))
+                logged += [Read(tp=0, offset=n, value=value_of(2, n)) for n in range(2, 2 + len(others))]
+            shown = [mop for mop in op.mops if isinstance(mop, Read) and mop.tp]
+            op.mops = [seen[0], *logged, seen[1], *shown]
     return built
 
 
