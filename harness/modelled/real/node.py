@@ -142,7 +142,7 @@ class Node:
         self._waiting: dict[int, Answered] = {}
         self._asked: dict[int, Ask] = {}
         self._own: deque[tuple[Ask, Response | None]] = deque()
-        self._asks_itself = False
+        self._asks_itself = self._is_over = False
         self._loop = asyncio.get_running_loop()
 
     def start(self) -> None:
@@ -174,19 +174,25 @@ class Node:
         self._do(self.broker.receive, now_ms(), -1, -1, request)
 
     def _tick(self) -> None:
+        if self._is_over:
+            return
         self._loop.call_later(TICK_MS / 1000, self._tick)
         self._do(self.broker.tick, now_ms())
         if self.broker.may_end:
             self.broker.end()
             self.disk.save()
+            self._is_over = True
             self._ended()
 
     def _do(self, event: Callable[..., None], *arguments: object) -> None:
         """Let the broker handle an event, write what is durable, and then do what it wants done.
 
         What it asks itself comes after that, so that a client has its answer first. An event that wants
-        nothing of others cannot be seen: it is written together with what the node asks itself.
+        nothing of others cannot be seen: it is written together with what the node asks itself. After a clean
+        shutdown nothing happens to the broker any more, though connections may still close.
         """
+        if self._is_over:
+            return
         event(*arguments)
         wanted = self._of_others()
         if wanted or not self._own:
@@ -227,6 +233,8 @@ class Node:
 
     def _ask_itself(self) -> None:
         """Handle what the node asked itself, and the answers; after `AT_ONCE` of them others come first."""
+        if self._is_over:
+            return
         self._asks_itself = True
         wanted: list[Reply | Ask] = []
         for _ in range(AT_ONCE):
