@@ -11,6 +11,7 @@ Source: KIP-932; GroupMetadataManager.shareGroupHeartbeat, SimpleHomogeneousAssi
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Final
 
 from model.coordinator.group_metadata_manager import GroupMetadataManager
 from model.errors import NO_ERROR, KafkaError, Refused
@@ -29,6 +30,8 @@ from model.protocol.share_messages import (
 )
 from model.share.share_coordinator import ShareCoordinator, key_of
 
+LEAVES: Final = -1
+"""Member epoch of a member that leaves."""
 EMPTY, STABLE = "Empty", "Stable"
 """Kafka's names of the states of a group."""
 
@@ -68,6 +71,7 @@ class ShareGroupCoordinator:
 
     def _heartbeat(self, request: ShareGroupHeartbeat) -> ShareGroupHeartbeatResponse:
         """Key 76."""
+        _check(request)
         number, _ = self.log.at(request.group)
         group = self._known(request.group, self.log.epochs[number])
         member = group.members.get(request.member)
@@ -174,3 +178,13 @@ class ShareGroupCoordinator:
             self.node.ask(node, channel, asked, partial(summarised, tp))
         if not wanted:
             answer(DescribeShareGroupOffsetsResponse(NO_ERROR))
+
+
+def _check(request: ShareGroupHeartbeat) -> None:
+    """GroupCoordinatorService.throwIfShareGroupHeartbeatRequestIsInvalid.
+
+    Raises: Refused (INVALID_REQUEST).
+    """
+    joins_without = request.member_epoch == 0 and not request.topics
+    if not request.member or not request.group or joins_without or request.member_epoch < LEAVES:
+        raise Refused(KafkaError.INVALID_REQUEST)

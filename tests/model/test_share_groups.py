@@ -505,3 +505,12 @@ def test_the_coordinator_of_a_group_asks_those_of_its_state_where_it_stands() ->
     made.give_up()
     assert {error for error, _ in made.replies[number].parts.values()} == {KafkaError.REQUEST_TIMED_OUT}
     assert made.ask(DescribeShareGroupOffsets("g", ())).parts == {}
+
+
+@pytest.mark.parametrize(
+    "beat",
+    [("", "a", 0, ("data",)), ("g", "", 0, ("data",)), ("g", "a", 0, ()), ("g", "a", -2, ("data",))],
+    ids=str,
+)
+def test_a_heartbeat_names_group_and_member_and_the_first_one_topics(beat: Any) -> None:
+    assert world().ask(ShareGroupHeartbeat(*beat)).error is KafkaError.INVALID_REQUEST

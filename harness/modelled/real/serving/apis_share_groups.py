@@ -40,6 +40,8 @@ UNKNOWN_TOPIC_ID: Final = 100
 """An error of Kafka that the model does not have."""
 RECORD_LIMIT: Final = 1
 """A mode of acquiring."""
+LONGEST_ID: Final = 36
+"""Characters of a member's id."""
 FIRST: Final = 0
 """Session epoch of the first request of a session."""
 RENEWED_IN: Final = 2
@@ -106,13 +108,22 @@ def _fetch(call: Call) -> None:
 def _refused(call: Call, named: "_NamedPartitions") -> str:
     """Why a fetch is refused, "" = it is not."""
     request = call.request
-    if not request.member_id:
-        return "no member id"
+    if why := _nameless(call):
+        return why
     if request.share_session_epoch == FIRST and (named.said or named.wrong):
         return "acknowledgements in the first request of a session"
     if getattr(request, "share_acquire_mode", 0) == RECORD_LIMIT:
         return "acquire mode record_limit is not served"
     return ""
+
+
+def _nameless(call: Call) -> str:
+    """Why a request of a session is refused that names no group or no member (`KafkaApis.isMemberIdValid`),
+    "" = it names both."""
+    request = call.request
+    if request.group_id is None:
+        return "no group id"
+    return "" if request.member_id and len(request.member_id) <= LONGEST_ID else "no valid member id"
 
 
 def _session(call: Call, named: "_NamedPartitions") -> tuple[Partition, ...]:
@@ -148,8 +159,8 @@ def _brought(call: Call, tp: Partition, part: SharedPartition) -> Values:
 def _acknowledge(call: Call) -> None:
     request = call.request
     named = _NamedPartitions(call)
-    if not request.member_id:
-        call.respond(error_code=KafkaError.INVALID_REQUEST, error_message="no member id")
+    if why := _nameless(call):
+        call.respond(error_code=KafkaError.INVALID_REQUEST, error_message=why)
         return
     epoch = int(request.share_session_epoch)
     wanted = ShareAcknowledge(str(request.group_id), str(request.member_id), epoch, named.said)

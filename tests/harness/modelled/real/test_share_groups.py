@@ -227,6 +227,10 @@ def test_a_member_without_a_session_is_refused(cluster: ModelCluster, opened: Ex
     assert stranger.say(1, (0, 0, [ACCEPT])) == ErrorCode.share_session_not_found
     assert stranger.fetch(0, (0, 0, [ACCEPT])).error_code == ErrorCode.invalid_request
     assert stranger.say(0, (0, 0, [ACCEPT])) == ErrorCode.invalid_share_session_epoch
+    for name, why in (("", "no valid member id"), ("n" * 37, "no valid member id"), (None, "no group id")):
+        nameless = {"group_id": None} if name is None else {"member_id": name}
+        answer = stranger.fetch(0, **nameless)
+        assert (answer.error_code, answer.error_message) == (ErrorCode.invalid_request, why)
     assert stranger.acquired(0) == []
     assert stranger.say(1, (0, 0, [ACCEPT])) == ErrorCode.invalid_record_state
     assert member.say(-1, (0, 0, [ACCEPT])) == NONE
