@@ -226,7 +226,7 @@ class LogFinding(Finding):
     of the rules about lost records, what else is known of the record.
     producer_id, producer_epoch, transactional_id: of the transaction that it is about, -1 and "" = none. ms:
     a time at which that was under way or was ended, by the clock of the nodes, -1 unknown: transactions of
-    one id can have one epoch.
+    one id can have one epoch. zxid: of the change in ZooKeeper that it is about, -1 = of none.
     """
 
     key: tuple[int, ...] = (-1,)
@@ -242,6 +242,7 @@ class LogFinding(Finding):
     since_ns: int = 0
     missed: Missed = NOT_KNOWN
     ms: int = -1
+    zxid: int = -1
 
     @property
     def order(self) -> tuple[object, ...]:

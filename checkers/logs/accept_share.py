@@ -145,6 +145,17 @@ def starts_stored(evidence: Evidence) -> Mapping[Key, Sequence[tuple[int, int]]]
     return found
 
 
+def newer_leaders(evidence: Evidence) -> Mapping[Key, Sequence[int]]:
+    """When records that follow another one of their share partition have a newer leader epoch than all before
+    them (ms)."""
+    found: dict[Key, list[int]] = defaultdict(list)
+    for tp in evidence.partitions():
+        for key, life, row in _records(evidence, tp) if tp.topic == SHARE_STATE_TOPIC else ():
+            if row["shared_leader_epoch"] > life.leader_epoch:
+                found[key].append(row["timestamp"])
+    return found
+
+
 def _falls(evidence: Evidence, tp: TopicPartition) -> list[StartFell]:
     found: list[StartFell] = []
     open_: dict[Key, list[StartFell]] = defaultdict(list)

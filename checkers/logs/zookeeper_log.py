@@ -199,7 +199,8 @@ def refuse(
     """A rule refuses a change. where: its zxid and time (ms). tp: NOWHERE = it is of no partition."""
     zxid, ms = where
     text = f"at zxid {zxid:#x} of ZooKeeper{'' if tp == NOWHERE else f', {tp}'}: {why}"
-    result.refuse(LogFinding(check=rule, log=tp, offset=-1, take=-1, nodes=(*nodes,), text=text, ms=ms))
+    found = LogFinding(check=rule, log=tp, offset=-1, take=-1, nodes=(*nodes,), text=text, ms=ms, zxid=zxid)
+    result.refuse(found)
 
 
 class _Replay:

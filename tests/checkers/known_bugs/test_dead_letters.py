@@ -13,7 +13,7 @@ from history import evidence
 from history.events import DeadLettersListed, Event, RolesSeen, ShareOffsetsListed
 from history.evidence_tables import END, KILLED
 from history.verdict import Verdict
-from tests.checkers.known_bugs.test_share_start_falls import stored
+from tests.checkers.known_bugs.test_share_start_falls import moved, stored
 from tests.checkers.known_bugs.test_uncommitted_state import BEGAN_MS
 from tests.checkers.known_bugs.upgrades import upgrade_of
 from tests.checkers.logs.made import at, batch, tables, whole
@@ -37,19 +37,6 @@ end x ru 2"""
 """Member 1 is given the record by the last delivery, the fifth, by 2 s; a lock lasts 2 s. Member 2 is given
 it as well, by 3 s, and has accepted it by 4 s."""
 LAST = 5
-
-
-def moved(at_s: float, epoch: int) -> RolesSeen:
-    """A look at the leaders."""
-    return RolesSeen(
-        ns=int(at_s * S),
-        leaders={"x-0": 1 + epoch},
-        isr={},
-        controller=1,
-        answering=(1, 2),
-        agreed=True,
-        epochs={"x-0": epoch},
-    )
 
 
 def judged(

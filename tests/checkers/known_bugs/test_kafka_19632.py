@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from history.events import RolesSeen
 from history.verdict import Verdict
-from tests.checkers.known_bugs.test_share_start_falls import BEGUN, LATE, LOG, X, judged, stored
+from tests.checkers.known_bugs.test_share_start_falls import BEGUN, LATE, LOG, X, judged, moved, stored
 from tests.checkers.logs.made import batch
 
 BUG = "KAFKA-19632"
@@ -81,6 +82,48 @@ def test_a_count_that_falls_with_it_has_the_label(
 ) -> None:
     found = known(tmp_path, [BEGUN, STARTS], batches, story=COUNT_FALLS)
     assert label(found, "share-count") == (BUG if labelled else "")
+
+
+STEADY = """share
+set p1 group0 acks-2
+set p2 group0 acks-2
+p0 send x:1@0 x:2@1 x:3@2 x:4@3
+p1 acquire x{1@0} x{2@1} x{3@2} x{4@3}
+p1 acknowledge x+0 x+1 x~2
+p2 acquire x{2@1*2}
+p1 acknowledge x+3
+p2 acknowledge x+1
+p9 final x[1@0,2@1,3@2,4@3]
+end x rc 4"""
+"""The session of member 1 lasts: from 2 s, when it is given all four, until its acknowledgement at 5 s."""
+FALLS = STEADY.replace("x{2@1*2}", "x{3@2}").replace("p2 acknowledge x+1\n", "")
+FIRST, SAME, SECOND = moved(0, 0), moved(2.1, 0), moved(3.1, 1)
+
+
+@pytest.mark.parametrize(
+    ("looks", "rows", "labelled"),
+    [
+        ((), [BEGUN, stored(2.6, 2)], False),
+        ((FIRST, SAME), [BEGUN, stored(2.6, 2)], False),
+        ((FIRST, SECOND), [BEGUN, stored(2.6, 2)], True),
+        ((FIRST, moved(1.4, 1), moved(2.2, 1)), [BEGUN, stored(2.6, 2)], False),  # before it had ended
+        ((FIRST, SAME, moved(9, 1)), [BEGUN, stored(2.6, 2)], True),  # it may have changed in between
+        ((), [BEGUN, stored(2.6, 2), stored(3.1, 2, leader=1)], True),
+        ((), [BEGUN, stored(2.6, 2), stored(9, 2, leader=1)], False),
+    ],
+)
+def test_a_leader_has_to_have_read_its_state_since(
+    tmp_path: Path, looks: Sequence[RolesSeen], rows: Sequence[dict[str, Any]], labelled: bool
+) -> None:
+    """The record at 1 has ended by 3 s, and is delivered again by 4 s, while member 1 has another one."""
+    found = known(tmp_path, rows, ONE, story=STEADY, looks=looks)
+    assert label(found) == (BUG if labelled else "")
+
+
+def test_a_leader_that_stayed_counts_on(tmp_path: Path) -> None:
+    """It did not begin again within the batch: that the count fell has another cause."""
+    found = known(tmp_path, [BEGUN, stored(2.6, 3)], ONE, story=FALLS)
+    assert label(found, "share-count") == ""
 
 
 @pytest.mark.parametrize(("batches", "expected"), [(ONE, BUG), (((0, 1), (2, 3)), "share-start-falls")])

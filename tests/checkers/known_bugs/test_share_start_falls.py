@@ -10,6 +10,7 @@ from checkers.logs.share_answers import STORED
 from core.internal_topics import SHARE_STATE_TOPIC
 from core.op import TopicPartition
 from history import evidence
+from history.events import RolesSeen
 from history.run_folder import Run
 from history.verdict import Verdict
 from tests.checkers.known_bugs.test_uncommitted_state import BEGAN_MS
@@ -19,6 +20,7 @@ from tests.histories.folders import check_run, write_run
 from tests.histories.notation import stories
 
 LOG, X = TopicPartition(SHARE_STATE_TOPIC, 0), TopicPartition("x", 0)
+S = 1_000_000_000
 DONE = {"state": 2, "times": 1}
 STORY = """share
 set p1 group0 acks-2
@@ -48,6 +50,19 @@ def stored(at_s: float, start: int, *ended: int, leader: int = 0, snapshot: bool
     }
 
 
+def moved(at_s: float, epoch: int) -> RolesSeen:
+    """A look at the leaders."""
+    return RolesSeen(
+        ns=int(at_s * S),
+        leaders={"x-0": 1 + epoch},
+        isr={},
+        controller=1,
+        answering=(1, 2),
+        agreed=True,
+        epochs={"x-0": epoch},
+    )
+
+
 BEGUN, BOTH = stored(0.1, 0, snapshot=True), stored(2.6, 2, 0, 1)
 LATE = stored(2.7, 1, 0)
 """An earlier write comes late: the start falls from 2 to 1."""
@@ -59,13 +74,15 @@ def judged(
     version: str = "4.3.1",
     upgraded_s: float | None = None,
     story: str = STORY,
+    looks: Sequence[RolesSeen] = (),
     **more: Any,
 ) -> Verdict:
-    """The verdict, where a coordinator has these records. A member may hold a record for 2 s."""
+    """The verdict, where a coordinator has these records. A member may hold a record for 2 s. looks: at the
+    leaders."""
     (told,) = stories(f"== case\n{story}")
     settings, events = upgrade_of(version, upgraded_s)
     settings = {**settings, "workload": "share"}
-    run: Run = write_run(folder, told.tables(), settings=settings, events=events)
+    run: Run = write_run(folder, told.tables(), settings=settings, events=[*events, *looks])
     found = {
         "partitions": [whole(LOG, 1), {**whole(X, 1), "topic_id": "X"}],
         "batches": [batch(LOG, 1, offset) for offset in range(len(rows))],
