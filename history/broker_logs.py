@@ -194,12 +194,13 @@ class UnreadMemberLine(NamedTuple):
 
     wall: datetime
     group: str
+    member: str
 
 
 def unread_member_lines(run: Run) -> list[UnreadMemberLine]:
     """What the logs of brokers of 4.1 say of it. Raises: HistoryError."""
     return [
-        UnreadMemberLine(datetime.fromisoformat(match["wall"]), match["group"])
+        UnreadMemberLine(datetime.fromisoformat(match["wall"]), match["group"], match["member"])
         for _, lines in log_lines(run)
         for line in lines
         if "apiKey=SHARE_FETCH" in line and (match := UNREAD_MEMBER.match(line))

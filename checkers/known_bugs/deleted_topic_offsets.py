@@ -43,10 +43,11 @@ class StoredOffset(NamedTuple):
 
 class Survivor(NamedTuple):
     """A group's offset of a deleted topic that no coordinator removed. first: the first offset that the group
-    has committed in that partition since, or the survivor itself."""
+    has committed in that partition since, or the survivor itself. deleted_ms: when the topic was."""
 
     offset: int
     first: int
+    deleted_ms: int
 
 
 def deletions(evidence: Evidence) -> Mapping[str, Sequence[TopicDeletion]]:
@@ -103,7 +104,7 @@ def _survivors(suspicion: Suspicion) -> Iterator[Survivor]:
         ways = (_unheard, partial(_forgotten, group, tp.partition))
         if kept and one.ms < at_ms and any(way(run, topic, one, log, at_ms) for way in ways):
             offset = before[-1].offset
-            yield Survivor(offset, since[0].offset if since else offset)
+            yield Survivor(offset, since[0].offset if since else offset, one.ms)
 
 
 def _unheard(run: LabelledRun, topic: str, one: TopicDeletion, log: TopicPartition, at_ms: int) -> bool:
@@ -190,7 +191,21 @@ def _passed(suspicion: Suspicion) -> bool:
     _, reads, _ = suspicion.fetched.inputs.get((tp, offset), InputRecords())
     if any(processes[read.process].group == group for read in reads):
         return False
-    return any(offset < one.offset <= one.first for one in _survivors(suspicion))
+    return any(
+        offset < one.offset <= one.first and _began_there(suspicion, one) for one in _survivors(suspicion)
+    )
+
+
+def _began_there(suspicion: Suspicion, one: Survivor) -> bool:
+    """What the group's members were given first since the deletion, as far as it is on record, is not below
+    the offset that stayed."""
+    finding, history, run = suspicion.finding, suspicion.history, suspicion.run
+    since_ns = run.ns_of(one.deleted_ms)
+    members = (number for number, each in history.processes.items() if each.group == finding.key[1])
+    reads = (read for number in members for read in run.reads_of(number, finding.tp))
+    given = [read for read in reads if since_ns <= read.complete_ns <= finding.at_ns]
+    first = min(given, key=lambda read: (read.complete_ns, read.op, read.pos), default=None)
+    return first is None or first.offset >= one.offset
 
 
 def _wanted(run: LabelledRun, finding: Finding) -> Wanted | None:
@@ -232,7 +247,8 @@ on 4.3.1 and 4.2.1. The tables
     " loaded that partition since it led (`Finished loading offsets …`), or it wrote a tombstone that its"
     " own log alone had, and another leader came. The last record of the group's offset before it is a"
     " commit, and no tombstone came after it. The group was given just that offset; or the record that it"
-    " was not given, nor copied, lies below it, and the group committed nothing lower since.",
+    " was not given, nor copied, lies below it, what the group was given first since the deletion (as far as"
+    " its reads are on record) does not, and the group committed nothing lower since.",
     anomalies=(PHANTOM_COMMIT, NEVER_GIVEN, NEVER_COPIED),
     match=_match,
     wanted=_wanted,

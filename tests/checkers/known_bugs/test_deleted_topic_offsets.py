@@ -289,9 +289,36 @@ def test_what_another_bug_leaves_is_not_labelled(tmp_path: Path, left: Left) -> 
     assert (found.count, found.known_bug) == (7, "")
 
 
+def given_first(built: Built, *offsets: int, at_s: int = 37) -> Built:
+    """Another member was given these records before, and ended without a commit."""
+    built.processes[5] = Process(slot=5, group=0, acks=-2)
+    op = Op(process=5, f="poll", invoke=at_s * S, complete=(at_s + 1) * S)
+    op.mops = [Assign(tp=0, kind=AssignmentKind.ASSIGNED, generation=0)]
+    op.mops += [Read(tp=0, offset=at_, value=value_of(1, at_)) for at_ in offsets]
+    built.ops.append(op)
+    return built
+
+
+@pytest.mark.parametrize(
+    ("built", "skipped", "label"),
+    [
+        (given_first(skip((4, 5, 6, 7, 8, 9)), 0, 1, 2), 1, ""),  # none had committed 4
+        (skip((4, 5, 6, 7, 8, 9)), 4, ""),
+        (given_first(skip(), 7, 8), 7, LABEL),
+        (given_first(skip((4, 5, 6, 7, 8, 9)), 7, 8), 4, LABEL),  # it began there, and went back later
+    ],
+)
+def test_a_group_that_was_given_a_lower_record_first_did_not_begin_there(
+    tmp_path: Path, built: Built, skipped: int, label: str
+) -> None:
+    found = judged(tmp_path, built, replace(AWAY, stored=LATER)).anomalies["group-skip"]
+    assert (found.count, found.known_bug) == (skipped, label)
+
+
 def test_an_input_that_the_group_was_given_and_did_not_copy_has_another_cause(tmp_path: Path) -> None:
-    """Records 4, 5 and 6 were given to the copier, which copied none of them."""
-    verdict = judged(tmp_path, copied((4, 5, 6, 7, 8, 9)), replace(AWAY, stored=LATER))
+    """The group began at the offset that stayed; then the copier was given 4, 5 and 6, and copied none."""
+    built = given_first(copied((4, 5, 6, 7, 8, 9)), 7)
+    verdict = judged(tmp_path, built, replace(AWAY, stored=LATER))
     assert (verdict.anomalies["group-skip"].count, verdict.anomalies["group-skip"].known_bug) == (4, LABEL)
     found = verdict.anomalies["eos-loss"]
     assert (found.count, found.known_bug) == (7, "")

@@ -68,21 +68,48 @@ def test_brokers_that_take_any_id_have_no_label(
     assert found == ("KAFKA-19846" if labelled else "")
 
 
+SOON = refused(GAVE_UP_S - 3, PLUS)
+
+
+@pytest.mark.parametrize(
+    ("stalled", "log", "labelled"),
+    [
+        ((1,), NOW, True),
+        ((1, 2), NOW, False),  # which of them is refused is not known
+        ((1, 2), NOW + NOW, False),
+        ((1, 2), SOON + NOW, True),
+        ((1, 2), refused(30, PLUS) + NOW, False),  # it has had another id since
+        ((1, 2), refused(GAVE_UP_S - 3, PLUS, group="group-1") + NOW, False),
+        ((1, 3), NOW, True),  # client 3 is of another group
+        ((1, 2, 4), SOON + NOW, False),
+    ],
+)
+def test_as_many_ids_are_refused_as_members_of_the_group_stand_still(
+    tmp_path: Path, stalled: tuple[int, ...], log: str, labelled: bool
+) -> None:
+    assert known_bug(tmp_path, log, stalled=stalled) == ("KAFKA-19846" if labelled else "")
+
+
 def known_bug(
-    tmp_path: Path, log: str, version: str = "4.1.2", upgraded_s: float | None = None, group: int = 0
+    tmp_path: Path,
+    log: str,
+    version: str = "4.1.2",
+    upgraded_s: float | None = None,
+    group: int = 0,
+    stalled: tuple[int, ...] = (1,),
 ) -> str:
-    """The label of client 1, which was given nothing. group: of that client."""
+    """The label of client 1, which was given nothing. group: of that client. stalled: all that were not."""
     built = Built(tps=["x"])
-    for slot, its_group in ((0, -1), (1, group), (2, 0)):
+    for slot, its_group in ((0, -1), (1, group), (2, 0), (3, 1), (4, 0)):
         built.processes[slot] = Process(slot=slot, group=its_group)
         built.ops.append(Op(process=slot, f="acquire", invoke=10 * S, complete=11 * S))
     settings, events = upgrade_of(version, upgraded_s)
-    why = "clients [1] were given nothing since, although they poll"
-    late = Recovered(ns=round(GAVE_UP_S * S), recovered=False, seconds=120, why=why, stalled=(1,))
+    why = f"clients {[*stalled]} were given nothing since, although they poll"
+    late = Recovered(ns=round(GAVE_UP_S * S), recovered=False, seconds=120, why=why, stalled=stalled)
     events = (*(one for one in events if not isinstance(one, Recovered)), late)
     run = write_run(tmp_path / "run", built.tables(), settings=settings, events=events)
     (run.cluster / "3").mkdir(parents=True)
     (run.cluster / "3" / "server.log").write_text("2026-01-01T00:00:00.000Z INFO something else\n" + log)
     found = check_run(run).anomalies["stalled-client"]
-    assert (found.allowed, found.count) == (False, 1)
-    return found.examples[0].known_bug
+    assert (found.allowed, found.count) == (False, len(stalled))
+    return next(one.known_bug for one in found.examples if one.sentence.startswith("Client 1 "))
