@@ -20,9 +20,11 @@ def _by_former_controller(run: LabelledRun, finding: LogFinding) -> bool:
     if log is None or log.fenced or finding.check not in (CONTROLLER, WRITER, READ):
         return False
     session = next((session for zxid, _, session in log.changes if zxid == finding.zxid), None)
-    broker = None if session is None else log.broker_of(session)
-    if broker not in finding.nodes or log.may_control(session, finding.zxid):
-        return False  # it is about another broker than the one that made the change, or that was in office
+    if session is None or log.may_control(session, finding.zxid):
+        return False
+    broker = log.broker_of(session)
+    if broker not in finding.nodes:
+        return False  # it is about another broker than the one that made the change
     mine = [one for one in log.controllers if one.broker == broker and one.since <= finding.zxid]
     left = bool(mine) and all(one.until <= finding.zxid for one in mine)
     return left and (finding.check != CONTROLLER or _by_one(log, finding.zxid))

@@ -1,5 +1,6 @@
 """librdkafka asks again where a partition begins, and goes there, though it was assigned again since."""
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
@@ -15,6 +16,7 @@ from checkers.known_bugs.labelled_run import LabelledRun
 from checkers.known_bugs.transaction_fates import Suspicion
 from core.op import AssignmentKind
 from history.columns import columns
+from history.reader import ReadRow
 
 TIMER_NS: Final = 500_000_000
 """After an outdated answer librdkafka asks again this much later (rd_kafka_toppar_handle_Offset)."""
@@ -103,33 +105,48 @@ def _asked_again(suspicion: Suspicion) -> bool:
     process that made both had one."""
     finding, run = suspicion.finding, suspicion.run
     reader = _reader(finding)
+    explained = _explained(run, reader)
     if isinstance(finding, WentBack):
-        return _went_back(run, reader, finding.records[-1].offset)
+        (*_, last) = finding.records
+        return any(
+            (back.op, back.offset, back.value) == (last.op, last.offset, last.value) for back in explained
+        )
     ops = sorted(one.op for one in finding.records)
     if isinstance(finding, CopiedTwice) and finding.copies != len(ops):
         return False  # of the others nothing is known
     if any(run.history.op(op).process != reader.process for op in ops):
         return False
-    backs = [
-        r
-        for q, r in pairwise(run.reads_of(reader.process, reader.tp))
-        if r.offset <= q.offset and _went_back(run, reader._replace(until_ns=r.complete_ns), r.offset)
-    ]
-    return all(any(one < back.op <= other for back in backs) for one, other in pairwise(ops))
+    return all(any(one < back.op <= other for back in explained) for one, other in pairwise(ops))
 
 
-def _went_back(run: LabelledRun, reader: ThrownBack, offset: int) -> bool:
-    """The reader began the partition at its beginning, and something made the answer outdated before anything
-    of it had come; half a second after that, and not much later, it was back where it had begun."""
+def _explained(run: LabelledRun, reader: ThrownBack) -> list[ReadRow]:
+    """The steps back to where the reader had begun that outdated answers explain, in order: each answer sets
+    one timer, and explains one step. Where the reader had moved itself meanwhile, its step uses none up."""
     reads = run.reads_of(reader.process, reader.tp)
-    if offset != min((read.offset for read in reads), default=-1):
-        return False
+    begin = min((read.offset for read in reads), default=-1)
+    used: set[int] = set()
+    found = []
+    for before, back in pairwise(reads):
+        if back.offset != begin or back.offset > before.offset:
+            continue
+        answers = _went_back(run, reader._replace(until_ns=back.complete_ns), reads)
+        left = [again_ns for again_ns in answers if again_ns not in used]
+        if left:
+            found.append(back)
+            used.update(left[:1] if back.assignment == before.assignment else ())
+    return found
+
+
+def _went_back(run: LabelledRun, reader: ThrownBack, reads: Sequence[ReadRow]) -> list[int]:
+    """When something made an answer outdated that explains where the reader is: it began the partition at its
+    beginning, and nothing of it had come by then; half a second after that, and not much later, it was back
+    there."""
+    found = []
     for first_ns, again_ns in _outdated(run, reader):
         came = any(first_ns <= read.complete_ns <= again_ns for read in reads)
-        in_time = TIMER_NS <= reader.until_ns - again_ns <= TIMER_NS + ANSWERS_NS
-        if not came and in_time:
-            return True
-    return False
+        if not came and TIMER_NS <= reader.until_ns - again_ns <= TIMER_NS + ANSWERS_NS:
+            found.append(again_ns)
+    return sorted(found)
 
 
 BUG: Final = KnownBug(
@@ -156,9 +173,10 @@ came again, behind offset 34.""",
     evidence="The client is librdkafka. A process assigned the partition by hand at its beginning, and again"
     " before any record of it had come; or its group, which had committed nothing of it, gave it the"
     " partition, and gave or took others before any record of it had come. From half a second after that on,"
-    " within 10 s, the process was given the first record again that it ever had of the partition."
-    " An input that one process copied twice, but into no database, or a lower offset that it committed after"
-    " another one: such a step back lies between the two.",
+    " within 10 s, the process was given the first record again that it ever had of the partition. Each such"
+    " assignment, or step, explains one way back, in their order. An input that one process copied twice,"
+    " but into no database, or a lower offset that it committed after another one: such a step back lies"
+    " between the two.",
     anomalies=(BACK, BACK_INSIDE, TWICE, REGRESSION),
     match=_asked_again,
     wanted=_wanted,

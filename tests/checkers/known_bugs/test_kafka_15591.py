@@ -28,8 +28,14 @@ def label(folder: Path, lost: int, batches: Sequence[dict[str, Any]], start: int
     run = write_run(folder, built.tables())
     partitions = [{**whole(X, node), "start": start} for node in (1, 2)]
     # what node 2 has was cut off, as the metadata log says: node 1 alone is in sync
-    state = {"partition": 0, "leader": 1, "isr": [1], "replicas": [1, 2], "partition_leader_epoch": 1}
-    metadata = [
+    state: dict[str, Any] = {
+        "partition": 0,
+        "leader": 1,
+        "isr": [1],
+        "replicas": [1, 2],
+        "partition_leader_epoch": 1,
+    }
+    metadata: list[dict[str, Any]] = [
         {"name": "TopicRecord", "topic": "x", "topic_id": "X"},
         {"name": "PartitionRecord", "topic_id": "X", "partition_epoch": 1, **state},
     ]

@@ -13,8 +13,9 @@ from checkers.logs.accept_znodes import WRITER
 from history.evidence import Evidence
 from history.reader import load
 from tests.checkers.logs.made import of_all, tables
+from tests.checkers.logs.test_accept_controllers import later
 from tests.checkers.logs.test_accept_notices import judged as by_notices
-from tests.checkers.logs.test_accept_notices import later, long_in_office, notice, read
+from tests.checkers.logs.test_accept_notices import long_in_office, notice, read
 from tests.checkers.logs.test_accept_znodes import CHECKS, FIRST, SECOND, THIRD, Rows, log, put, state
 from tests.histories.built import Built, Op, Process
 from tests.histories.folders import write_run

@@ -120,6 +120,42 @@ def test_the_label_needs_a_step_of_a_rebalance_that_made_an_answer_outdated(
     assert label(tmp_path, built, settings) == ("outdated-offset-query" if labelled else "")
 
 
+def more_backs(built: Built, *backs_ms: int) -> Built:
+    """Further steps back: the consumer is given the records behind the first one, and that one again."""
+    for at_ms in backs_ms:
+        built.ops += [poll(at_ms - 100, 1, 2), poll(at_ms, 0)]
+    built.ops.sort(key=lambda op: (op.f == "final", op.invoke))
+    return built
+
+
+def assigned_thrice() -> Built:
+    """The consumer of `story` assigns x once more, at 1.6 s."""
+    built = story()
+    third = Op(process=1, f="assign", invoke=1600 * MS, complete=1601 * MS)
+    third.mops = [Assign(tp=0, kind=MANUAL, kept=True), Assign(tp=0, kind=BEGINNING)]
+    built.ops.append(third)
+    return built
+
+
+@pytest.mark.parametrize(
+    ("built", "expected"),
+    [
+        (more_backs(story(), 2900, 9000), (1, 3)),
+        (more_backs(rebalanced(), 2900, 9000), (1, 3)),
+        (more_backs(assigned_thrice(), 2900), (2, 2)),
+        (more_backs(assigned_thrice(), 2900, 9000), (2, 3)),
+    ],
+)
+def test_an_outdated_answer_explains_one_step_back(
+    tmp_path: Path, built: Built, expected: tuple[int, int]
+) -> None:
+    """The first ones, in the order of the answers; how many have the label, of how many."""
+    found = check_run(write_run(tmp_path, built.tables())).anomalies["nonmonotonic-poll"]
+    labels = [one.known_bug for one in sorted(found.examples, key=lambda one: one.at_s or 0)]
+    assert (labels.count("outdated-offset-query"), len(labels)) == expected
+    assert labels[: expected[0]] == ["outdated-offset-query"] * expected[0]
+
+
 def copier(*, again_ms: int = 1500, heir: bool = False, thrice: bool = False) -> Built:
     """The member of `rebalanced` copies x to z: all of it at 2 s, and the first two records again at 2.2 s.
     heir: then it is another process that copies them, after it was thrown back likewise. thrice: the
