@@ -391,10 +391,8 @@ def _tables(run: Run, names: Names) -> dict[str, pa.Table]:
                 f"{run.names}: the files of unit {unit.name} hold other partitions than it lists"
             )
     for table in CLUSTERED:
-        rows, due = (
-            sum(getattr(unit, table) for unit in names.units),
-            numbers(tables["ops"], f"n_{table}").sum(),
-        )
+        rows = sum(getattr(unit, table) for unit in names.units)
+        due = numbers(tables["ops"], f"n_{table}").sum()
         if rows != due:
             raise HistoryError(
                 f"{run.names}: {rows} {table} in its units, where the ops say that there are {due}"

@@ -10,7 +10,8 @@ import numpy as np
 
 from checkers.checks.group_offsets import stored
 from checkers.engine.findings import INFO, NEVER, OK, RC, Shown, What
-from checkers.engine.partition_view import KernelView, among, distinct
+from checkers.engine.partition_view import KernelView
+from checkers.engine.slots import among, distinct
 from core.op import AssignmentKind, CommitKind
 from history.columns import Array, Columns
 

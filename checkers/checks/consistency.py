@@ -8,7 +8,8 @@ import numpy as np
 from checkers.allowed import Answer, Ground, always, truncation
 from checkers.engine.check import AnomalyClass, Check, Early
 from checkers.engine.findings import NEVER, Finding, PartitionResult, Variant, What
-from checkers.engine.partition_view import NOTHING, KernelView, among, distinct
+from checkers.engine.partition_view import NOTHING, KernelView
+from checkers.engine.slots import among, distinct
 from checkers.windows import SLACK_NS, Excuse
 from history.columns import Array
 from history.reader import History

@@ -17,7 +17,8 @@ from checkers.checks.exactly_once import outputs_not_read, sent_after
 from checkers.engine.check import AnomalyClass, Check, Tally, WholeRun
 from checkers.engine.evidence import FetchedRecords, InputRecords, Wanted
 from checkers.engine.findings import Finding, PartitionResult, Runs, Shown, What, offsets_of, runs, sent
-from checkers.engine.partition_view import KernelView, distinct
+from checkers.engine.partition_view import KernelView
+from checkers.engine.slots import distinct
 from core.config import AUTOMATIC
 from core.keys import INPUT_KEYS
 from history.columns import Array

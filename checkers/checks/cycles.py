@@ -35,7 +35,8 @@ from checkers.engine.dependencies import (
 )
 from checkers.engine.evidence import FetchedRecords, Wanted
 from checkers.engine.findings import INFO, RC, Finding, PartitionResult, Shown, at, got, reader, sent
-from checkers.engine.partition_view import KernelView, distinct
+from checkers.engine.partition_view import KernelView
+from checkers.engine.slots import distinct
 from checkers.windows import NO_EXCUSE, RunWindows
 from core.internal_topics import TRANSACTION_TOPIC
 from history.columns import Array, Columns, columns

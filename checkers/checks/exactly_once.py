@@ -39,7 +39,8 @@ from checkers.engine.findings import (
     runs,
     sent,
 )
-from checkers.engine.partition_view import KernelView, among, distinct
+from checkers.engine.partition_view import KernelView
+from checkers.engine.slots import among, distinct
 from core.config import AUTOMATIC
 from core.offset_fencing import FENCED
 from history.columns import Array, Columns

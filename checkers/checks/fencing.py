@@ -22,7 +22,8 @@ from checkers.engine.findings import (
     Variant,
     at,
 )
-from checkers.engine.partition_view import KernelView, distinct
+from checkers.engine.partition_view import KernelView
+from checkers.engine.slots import distinct
 from core.internal_topics import TRANSACTION_TOPIC
 from core.op import CommitKind
 from history.columns import columns

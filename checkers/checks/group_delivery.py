@@ -35,7 +35,8 @@ from checkers.engine.findings import (
     at,
     reader,
 )
-from checkers.engine.partition_view import KernelView, among, distinct
+from checkers.engine.partition_view import KernelView
+from checkers.engine.slots import among, distinct
 from core.config import RunConfig
 from core.internal_topics import GROUP_TOPIC
 from core.op import AssignmentKind, CommitKind

@@ -16,7 +16,8 @@ import numpy as np
 from checkers.allowed import Answer, Ground, not_fetched, truncated, truncation
 from checkers.engine.check import AnomalyClass, Check, Early, Tally, WholeRun
 from checkers.engine.findings import FAIL, FINAL, RC, Finding, Level, PartitionResult, Shown, What, at, reader
-from checkers.engine.partition_view import KernelView, among, distinct
+from checkers.engine.partition_view import KernelView
+from checkers.engine.slots import among, distinct
 from core.internal_topics import TRANSACTION_TOPIC
 from core.op import CommitKind
 from history.columns import Array, Columns, columns

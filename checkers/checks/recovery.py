@@ -13,7 +13,8 @@ import numpy as np
 from checkers.allowed import Answer, Ground, never
 from checkers.engine.check import AnomalyClass, Check, Tally, WholeRun
 from checkers.engine.findings import INFO, NEVER, Finding, PartitionResult, Variant, at
-from checkers.engine.partition_view import SPARSE, KernelView, distinct
+from checkers.engine.partition_view import KernelView
+from checkers.engine.slots import SPARSE, distinct
 from checkers.windows import BY_POWER, NO_EXCUSE, Excuse
 from core.cluster import NodeEnd
 from core.config import RunConfig

@@ -8,7 +8,8 @@ import numpy as np
 from checkers.allowed import Answer, Ground, always, truncation
 from checkers.engine.check import AnomalyClass, Check, Early
 from checkers.engine.findings import NEVER, OK, PLAIN, RU, Finding, PartitionResult, Variant
-from checkers.engine.partition_view import KernelView, among, distinct
+from checkers.engine.partition_view import KernelView
+from checkers.engine.slots import among, distinct
 from checkers.windows import Excuse
 from core.op import AssignmentKind
 from history.columns import Array

@@ -8,7 +8,8 @@ import numpy as np
 from checkers.allowed import Answer, Ground, truncation
 from checkers.engine.check import AnomalyClass, Check, Early
 from checkers.engine.findings import NEVER, Finding, PartitionResult, Variant, What
-from checkers.engine.partition_view import KernelView, among, distinct
+from checkers.engine.partition_view import KernelView
+from checkers.engine.slots import among, distinct
 from core.producer_state import EXPIRATION, FIRST, OLD_EXPIRATION
 from history.columns import Array
 from history.reader import History

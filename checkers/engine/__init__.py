@@ -27,7 +27,9 @@ polls_in_doubt   Polls in doubt of histories that others recorded: each may have
 share_groups     What a kernel knows of share groups in its partition.
 shipped          The code that Spark's executors on other machines need: the rooms, as one archive for
                  `--py-files`.
+slots            Offsets of a partition as dense numbers, and sets of numbers as sorted arrays.
 spark            A quiet, quick Spark session: here, on a cluster, through Spark Connect, or the one of
                  `spark-submit`.
 spark_workers    Tasks on Spark: each is a row of a DataFrame, and runs in `mapInArrow`.
+tenure           Who held which transactional id when.
 """

@@ -18,7 +18,7 @@ import numpy as np
 
 from checkers.engine.components import Edges
 from checkers.engine.findings import OK
-from checkers.engine.partition_view import distinct
+from checkers.engine.slots import distinct
 from history.columns import Array, Columns
 
 GRAPH_OPS = 1 << 17

@@ -4,7 +4,7 @@ Not here: the rows themselves (`checkers.engine.partition_view`).
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, NamedTuple
 
@@ -16,6 +16,7 @@ from checkers.engine.cut_journals import NOBODY, absent, broke_off, cut
 from checkers.engine.findings import CAP, FAIL, FINAL, INFO, NEVER, OK, RC, RU
 from checkers.engine.polls_in_doubt import NONE, PollsInDoubt, polls_in_doubt
 from checkers.engine.share_groups import RunShareGroups, share_groups
+from checkers.engine.tenure import Tenure, tenure
 from checkers.log_settings import NOT_COMPACTED, tombstones_kept_ns
 from checkers.registration import Hindrances, hindrances
 from checkers.run_windows import Deletion, deletions, run_windows
@@ -177,7 +178,7 @@ class KernelInput:
     cut_ops: Array
     broke_off: bool
     unheard: bool
-    tenure: "Tenure | None"
+    tenure: Tenure | None
     commits: Mapping[int, Columns]
     copying: frozenset[int]
     transactional: frozenset[int]
@@ -237,46 +238,6 @@ class KernelInput:
     def ended_by(self, ops: Array) -> Array:
         """When these ops, which are transactions, had completed at the latest: not long after they had."""
         return np.asarray(self.ends[ops // ENDS])
-
-
-@dataclass(frozen=True, kw_only=True)
-class Tenure:
-    """Who held a transactional id when; one entry a process, as in `KernelInput.processes`.
-
-    since: when the first holder of the id started; no earlier loss concerns it (0: the id has one holder).
-    begun: when it had the id for certain, since a transaction had ended, or a record of one was acknowledged
-    (NEVER: none); first: when its first transaction was invoked (-1: none). holders: of each id that several
-    processes held, their positions in order of `first`.
-    """
-
-    since: Array
-    begun: Array
-    first: Array
-    holders: tuple[Array, ...]
-
-    def with_acks(self, first_acks: Array) -> "Tenure":
-        """With the time of the first acknowledged record of each process (NEVER: none)."""
-        return replace(self, begun=np.minimum(self.begun, first_acks))
-
-    @cached_property
-    def fenced(self) -> Array:
-        """When the earliest successor had begun (NEVER: none had)."""
-        return self.lowest_of_successors(self.begun)
-
-    def lowest_of_successors(self, values: Array) -> Array:
-        """For each process: the lowest value (one a process) among the processes that it precedes,
-        NEVER where there is none."""
-        lowest = np.full(len(values), NEVER)
-        for mine in self.holders:
-            onward = np.minimum.accumulate(values[mine][::-1])[::-1]
-            after = np.searchsorted(self.first[mine], self.begun[mine], side="right")
-            lowest[mine] = np.append(onward, NEVER)[after]
-        return lowest
-
-    def successors(self, process: int) -> Array:
-        """Positions of the processes that the one at a position precedes."""
-        holders = next(mine for mine in self.holders if process in mine)
-        return np.asarray(holders[self.first[holders] > self.begun[process]])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -517,26 +478,3 @@ def unclosed(process: Columns, ops: Columns) -> dict[int, Unclosed]:
         own = process["process"][rows][mine]
         found[group] = Unclosed(process=own, open_ns=open_ns[mine], gone_ns=gone_ns[mine])
     return found
-
-
-def tenure(process: Columns, ops: Columns) -> Tenure | None:
-    """Who held which transactional id when, as far as ops tell (docs/checks.md, "zombie-write"); None where
-    no id had several holders."""
-    ids, counts = np.unique(process["txn_id"][process["txn_id"] >= 0], return_counts=True)
-    if not (counts > 1).any():
-        return None
-    size = len(process["process"])
-    begun, first = np.full(size, NEVER), np.full(size, NEVER)
-    since = np.zeros(size, np.int64)
-    txn = ops["txn"] == 1
-    owner = positions(ops["process"], process["process"])
-    np.minimum.at(first, owner[txn], ops["invoke_ns"][txn])
-    ok = txn & (ops["outcome"] == OK)
-    np.minimum.at(begun, owner[ok], ops["complete_ns"][ok])
-    first[first == NEVER] = -1
-    holders = []
-    for one in ids[counts > 1].tolist():
-        mine = np.flatnonzero(process["txn_id"] == one)
-        holders.append(mine[np.argsort(first[mine], kind="stable")])
-        since[mine] = process["start_ns"][mine].min()
-    return Tenure(since=since, begun=begun, first=first, holders=tuple(holders))

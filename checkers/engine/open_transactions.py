@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from checkers.engine.findings import FINAL, INFO, OK, RC
-from checkers.engine.partition_view import distinct
+from checkers.engine.slots import distinct
 from history.columns import Array, Columns, grouped, held
 from history.run_folder import Run
 from history.unit_files import Ranges, read_blocks

@@ -35,7 +35,8 @@ from checkers.engine.kernel_input import (
 from checkers.engine.log_tasks import LogWork, log_tasks
 from checkers.engine.memory import keep_freed
 from checkers.engine.open_transactions import sent_twice, shown, shown_in_unit
-from checkers.engine.partition_view import KernelView, distinct
+from checkers.engine.partition_view import KernelView
+from checkers.engine.slots import distinct
 from checkers.log_settings import log_settings
 from checkers.run_windows import run_windows
 from checkers.windows import LogWindows, RunWindows

@@ -25,7 +25,7 @@ from core.errors import ClusterError
 from harness.processes import guard
 from harness.processes.cache import cache_folder, locked
 from harness.processes.commands import output
-from harness.processes.waiting import NotYet, until
+from harness.processes.waiting import NotYet, not_yet, until
 
 VERSION = "2.12.0"
 PROGRAM = "toxiproxy-server"
@@ -129,12 +129,9 @@ class ToxiproxyServer:
         """Raises: NotYet; ClusterError, where the server has ended."""
         if held.ended is not None:
             raise ClusterError(f"toxiproxy ended with exit code {held.ended} while starting")
-        try:
-            with _calls(self._api) as server:
-                if server.version() is None:
-                    raise NotYet("toxiproxy does not listen")
-        except ClusterError as error:
-            raise NotYet(str(error)) from error
+        with not_yet(ClusterError), _calls(self._api) as server:
+            if server.version() is None:
+                raise NotYet("toxiproxy does not listen")
 
     def poison(self, nodes: Sequence[int], toxics: Sequence[Toxic]) -> None:
         """Add toxics to the links of these brokers; connections that exist are hit as well.

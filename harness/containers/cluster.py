@@ -72,8 +72,7 @@ class ContainerCluster(AskedBrokers, ProxiedBrokers):
     ) -> None:
         """Reserve ports; nothing is started. Raises: ClusterError, where none are free."""
         self._config = config
-        self.deployment = deployment
-        self.controller = deployment.controller
+        self.deployment, self.controller = deployment, deployment.controller
         run = Run(run_dir)
         self.run = run.name
         self._copies, self._captured = run.copies, run.captured
@@ -461,10 +460,9 @@ class ContainerCluster(AskedBrokers, ProxiedBrokers):
         def ready() -> None:
             blind[:] = self._blind()
             if blind:
-                raise NotYet(
-                    f"node {blind[0].number} did not see all {len(self.brokers)} brokers {allowed} "
-                    f"(nor did {len(blind) - 1} others)"
-                )
+                others = f"(nor did {len(blind) - 1} others)"
+                whom = f"all {len(self.brokers)} brokers"
+                raise NotYet(f"node {blind[0].number} did not see {whom} {allowed} {others}")
             if broker_views.roles(self.admin, self.controller).controller < 0:
                 raise NotYet(f"the controllers elected no leader {allowed}")
 
@@ -483,8 +481,7 @@ class ContainerCluster(AskedBrokers, ProxiedBrokers):
                     f"node {node.number} ended with exit code {node.exit_code()} while starting; "
                     f"the end of its log:\n{node.log_tail()}"
                 )
-        views = broker_views.ask_all(self.admin, view)
-        everyone = frozenset(self.brokers)
+        views, everyone = broker_views.ask_all(self.admin, view), frozenset(self.brokers)
         seeing = {node for node, its in views.items() if its.brokers == everyone}
         return [node for node in self._made(self.brokers) if node.number not in seeing]
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from core.errors import ClusterError, Unanswered
 from core.terminal import say
 from harness.processes.cache import locked
-from harness.processes.waiting import NotYet, on_each, until
+from harness.processes.waiting import NotYet, not_yet, on_each, until
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -283,17 +283,10 @@ def _start() -> "DockerClient":
     with ENGINE_LOG.open("ab") as log:
         subprocess.run(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=False)
     try:
-        return until(START_DEADLINE_S, POLL_S, _answering)
+        return until(START_DEADLINE_S, POLL_S, not_yet(ClusterError)(connect))
     except NotYet:
         tail = ENGINE_LOG.read_text(errors="replace").splitlines()[-15:]
         raise ClusterError(
             f"the Docker engine did not answer {START_DEADLINE_S:.0f} s after its start; "
             f"the end of {ENGINE_LOG}:\n" + "\n".join(tail)
         ) from None
-
-
-def _answering() -> "DockerClient":
-    try:
-        return connect()
-    except ClusterError as error:
-        raise NotYet(str(error)) from error

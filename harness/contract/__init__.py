@@ -13,8 +13,10 @@ group_records          Records of groups and their members in `__consumer_offset
 held                   Random requests to three brokers between which messages are held.
 held_commands          Random commands about one partition of three replicas.
 lanes                  Messages between nodes that wait for steps, by rules of the proxies between nodes.
+leader_broker          A real leader of replicas, in the place of a model's `Broker`, and its producers.
 payloads               Records of Kafka's logs as the model has them in its own.
-replica_place          The real cluster on which scenarios about replicas are played.
+replica_place          Where scenarios about replicas are played, and the real cluster among such places.
+replica_settings       Settings of the brokers and of the topic there.
 replica_stage          `PartitionStage` on Kafka: each message that a step lets go lies on a lane.
 replicas               What requests show of replicas and of what the controller decided.
 scenarios              The scenarios of docs/model, played on a real broker and by the model at once.

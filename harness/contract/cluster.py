@@ -23,8 +23,8 @@ from harness.contract.campaign import Campaign, CampaignResult, Say, wait_for_co
 from harness.contract.dialect import Dialect
 from harness.contract.differences import known
 from harness.contract.replica_place import KafkaReplicas
+from harness.contract.replica_settings import broker_settings as replica_settings
 from harness.contract.replica_stage import ReplicaStage
-from harness.contract.replica_stage import broker_settings as replica_settings
 from harness.contract.scenarios import (
     PLAYED,
     SCENARIOS,

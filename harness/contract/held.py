@@ -66,7 +66,7 @@ from model.log.unified_log import RecordBatch
 from model.protocol.messages import Fetch, OffsetForLeaderEpoch, OffsetForLeaderEpochResponse
 from model.protocol.requests import AnyRequest, Response
 from model.settings import Settings
-from scenarios.drivers.cluster import MessageInFlight
+from scenarios.drivers.messages import MessageInFlight
 from scenarios.drivers.partition import TP, PartitionStage
 from scenarios.framework import cell
 

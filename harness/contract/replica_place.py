@@ -1,4 +1,4 @@
-"""The real cluster on which scenarios about replicas are played: `ReplicaPlace` of Kafka.
+"""Where scenarios about replicas are played, and the real cluster among such places.
 
 Its last broker is the witness. Each scenario has a topic of its own; the next one deletes it.
 """
@@ -7,7 +7,7 @@ import itertools
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from core.op import TopicPartition
 from core.runtime import run_blocking
@@ -18,13 +18,71 @@ from harness.brokers.admin.protocol import view
 from harness.containers.cluster import ContainerCluster
 from harness.contract import replicas
 from harness.contract.lanes import Lane
-from harness.contract.replica_stage import PACE
+from harness.contract.replica_settings import PACE
 from harness.contract.replicas import Known
-from harness.contract.stage import CALL_S, READY_S, Place
+from harness.contract.stage import CALL_S, READY_S, Asked, Place
 from model.protocol.messages import PartitionState
 from scenarios.drivers.partition import TP
 
 T = TypeVar("T")
+
+
+class ReplicaPlace(Asked, Protocol):
+    """Where a scenario about replicas is played: a cluster, and what can be asked of it."""
+
+    @property
+    def brokers(self) -> Sequence[int]:
+        """Those with replicas, and the witness."""
+
+    @property
+    def witness(self) -> int:
+        """See the module."""
+
+    @property
+    def delays_again(self) -> bool:
+        """Followers that met an error in an epoch are delayed once more where they cut their log back."""
+
+    def known(self, node: int) -> Known | None:
+        """What a broker knows of the partition; None = nothing. Raises: AdminError."""
+
+    def epoch_end(self, node: int, epoch: int) -> tuple[int, int] | None:
+        """See `replicas.EpochEnd`, by a broker's replica. Raises: AdminError."""
+
+    def alive(self, node: int) -> frozenset[int]:
+        """Brokers that a broker does not take for fenced. Raises: AdminError."""
+
+    def state(self) -> PartitionState:
+        """The partition by the word of the witness. Raises: AdminError, NotYet."""
+
+    def must_be_current(self) -> None:
+        """Raises: NotYet, where the witness does not have all of the metadata log; AdminError."""
+
+    def begin(self) -> None:
+        """All nodes run, nothing is held, no topic of an earlier scenario is left. Raises: ClusterError."""
+
+    def create(self, places: Sequence[int], settings: Mapping[str, str]) -> None:
+        """The topic. Raises: AdminError."""
+
+    def elect(self, *, unclean: bool) -> None:
+        """Ask for an election. Raises: AdminError."""
+
+    def reassign(self, places: Sequence[int]) -> None:
+        """Ask for other replicas. Raises: ClusterError."""
+
+    def kill(self, node: int) -> None:
+        """SIGKILL. Raises: ClusterError."""
+
+    def revive(self, node: int) -> None:
+        """Start a broker that is down. Raises: ClusterError."""
+
+    def wait(self, milliseconds: int) -> None:
+        """This time of the story passes."""
+
+    def clock_ns(self) -> int:
+        """Time by the clock of what lanes have seen."""
+
+    def lane(self, api: str, client_id: str, *, to: int = 0, answers: bool) -> Lane:
+        """A new one to a broker, or to the controller. Raises: ClusterError."""
 
 
 @dataclass(frozen=True, slots=True)

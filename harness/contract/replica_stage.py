@@ -11,13 +11,10 @@ A leader has to ask for an in-sync set without a follower that lags, and not bef
 """
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from functools import partial
-from threading import Thread
-from typing import Final, Protocol, Self, cast
-
-import msgspec
+from typing import Final, Self, cast
 
 from core.wire import fetcher_id, reader_id
 from harness.brokers.admin.connection import AdminError
@@ -25,190 +22,33 @@ from harness.contract import replicas
 from harness.contract.caught_up import CaughtUp
 from harness.contract.dialect import error_of
 from harness.contract.lanes import MESSAGE_S, POLL_S, Lane
+from harness.contract.leader_broker import LeaderBroker
+from harness.contract.replica_place import ReplicaPlace
+from harness.contract.replica_settings import (
+    CHECKPOINT_MS,
+    FETCH_WAIT_MS,
+    PACE,
+    fetch_wait_ms,
+    topic_settings,
+)
 from harness.contract.replicas import Known, SeenReplica
-from harness.contract.stage import READY_S, RESTART_S, Asked, NotOnKafka, RealBroker
-from harness.processes.waiting import NotYet, until
+from harness.contract.stage import READY_S, RESTART_S, NotOnKafka
+from harness.processes.waiting import NotYet, not_yet, until
 from model.broker import Broker
 from model.errors import KafkaError
-from model.protocol.messages import Partition, PartitionState, Produce
-from model.protocol.requests import AnyRequest
-from model.replication.node import Reply
+from model.protocol.messages import Partition, PartitionState
 from model.replication.replica import Replica
 from model.settings import Settings
 from scenarios.drivers.partition import ALTER_ANSWERED, ANSWERED, ASKS, EXPIRED, KEPT, TP, PartitionStage
 
-PACE: Final = 10
-"""Real time for each time of the story; see `harness.contract.stage.PACE`."""
-FETCH_WAIT_MS: Final = 8000
-"""So long a leader keeps a fetch: longer than a step takes, shorter than a step may wait."""
-USUAL_MS: Final = Settings().fetch_wait_ms
 TICK_MS: Final = 50
 """Of clocks: a time that has run out for a broker may not quite have for the harness."""
 LATE_MS: Final = 10_000
 """A broker that answers a fetch so long after its time did not see that this had run out."""
-SESSION_MS: Final = 9000
-"""Longer than a busy machine holds up a heartbeat, shorter than any replica may lag."""
-PRODUCER_MS: Final = 35_000
-"""A leader keeps a producer's request for this time, or for the request's own at the pace: longer than a
-session and the shortest lag of a story take together, shorter than the time that has passed where a story
-says that it has run out."""
 MOVED_S: Final = 5.0
 """A leader has handled the controller's answer by then: its high watermark has moved, or does not."""
 KEPT_S: Final = 0.5
 """A leader with nothing to bring has answered by then, or keeps the fetch."""
-FETCH_BYTES: Final = 2**20
-"""Of a follower's fetch, Kafka's default; with one byte it brings one batch."""
-CHECKPOINT_MS: Final = 100
-"""Of the story: in reality twice the distance of checkpoints of high watermarks."""
-
-
-def fetch_wait_ms(settings: Settings) -> int:
-    """So long a leader keeps a fetch: `FETCH_WAIT_MS`; the story's time, where that is longer than usual."""
-    return FETCH_WAIT_MS if settings.fetch_wait_ms <= USUAL_MS else settings.fetch_wait_ms * PACE
-
-
-def broker_settings(settings: Settings) -> dict[str, str]:
-    """Settings of brokers, whose times are those of the story at its pace; a message that waits for a step
-    breaks no connection."""
-    never = "600000"
-    return {
-        "replica.lag.time.max.ms": str(settings.replica_lag_ms * PACE),
-        "replica.fetch.wait.max.ms": str(fetch_wait_ms(settings)),
-        "replica.fetch.backoff.ms": str(settings.fetch_backoff_ms * PACE),
-        "replica.fetch.max.bytes": str(FETCH_BYTES if settings.fetch_records > 1 else 1),
-        "replica.socket.timeout.ms": never,
-        "controller.socket.timeout.ms": never,
-        "controller.quorum.fetch.timeout.ms": never,
-        "controller.quorum.request.timeout.ms": never,
-        "request.timeout.ms": never,
-        "initial.broker.registration.timeout.ms": "300000",
-        "broker.session.timeout.ms": str(SESSION_MS),
-        "broker.heartbeat.interval.ms": "1000",
-        "replica.high.watermark.checkpoint.interval.ms": "500",
-        "auto.leader.rebalance.enable": str(bool(settings.preferred_check_ms)).lower(),
-        "leader.imbalance.check.interval.seconds": str(max(settings.preferred_check_ms * PACE // 1000, 1)),
-        # else the controller writes a record every 500 ms, for every broker to fetch
-        "metadata.max.idle.interval.ms": "0",
-    }
-
-
-def topic_settings(settings: Settings) -> dict[str, str]:
-    """Those that a scenario may change, of its topic."""
-    return {
-        "min.insync.replicas": str(settings.min_isr),
-        "unclean.leader.election.enable": str(settings.unclean).lower(),
-        "flush.messages": str(settings.flush_every or 2**63 - 1),
-    }
-
-
-class ReplicaPlace(Asked, Protocol):
-    """Where a scenario about replicas is played: a cluster, and what can be asked of it."""
-
-    @property
-    def brokers(self) -> Sequence[int]:
-        """Those with replicas, and the witness."""
-
-    @property
-    def witness(self) -> int:
-        """See the module."""
-
-    @property
-    def delays_again(self) -> bool:
-        """Followers that met an error in an epoch are delayed once more where they cut their log back."""
-
-    def known(self, node: int) -> Known | None:
-        """What a broker knows of the partition; None = nothing. Raises: AdminError."""
-
-    def epoch_end(self, node: int, epoch: int) -> tuple[int, int] | None:
-        """See `replicas.EpochEnd`, by a broker's replica. Raises: AdminError."""
-
-    def alive(self, node: int) -> frozenset[int]:
-        """Brokers that a broker does not take for fenced. Raises: AdminError."""
-
-    def state(self) -> PartitionState:
-        """The partition by the word of the witness. Raises: AdminError, NotYet."""
-
-    def must_be_current(self) -> None:
-        """Raises: NotYet, where the witness does not have all of the metadata log; AdminError."""
-
-    def begin(self) -> None:
-        """All nodes run, nothing is held, no topic of an earlier scenario is left. Raises: ClusterError."""
-
-    def create(self, places: Sequence[int], settings: Mapping[str, str]) -> None:
-        """The topic. Raises: AdminError."""
-
-    def elect(self, *, unclean: bool) -> None:
-        """Ask for an election. Raises: AdminError."""
-
-    def reassign(self, places: Sequence[int]) -> None:
-        """Ask for other replicas. Raises: ClusterError."""
-
-    def kill(self, node: int) -> None:
-        """SIGKILL. Raises: ClusterError."""
-
-    def revive(self, node: int) -> None:
-        """Start a broker that is down. Raises: ClusterError."""
-
-    def wait(self, milliseconds: int) -> None:
-        """This time of the story passes."""
-
-    def clock_ns(self) -> int:
-        """Time by the clock of what lanes have seen."""
-
-    def lane(self, api: str, client_id: str, *, to: int = 0, answers: bool) -> Lane:
-        """A new one to a broker, or to the controller. Raises: ClusterError."""
-
-
-class LeaderBroker(RealBroker):
-    """A real broker that answers a producer when followers have its records, or do not come to that."""
-
-    def __init__(self, place: ReplicaPlace, number: int) -> None:
-        super().__init__(place, number)
-        self._end = partial(self._ends, place, number)
-        self._waiting: list[tuple[int, Thread]] = []
-        """The log's end after a producer's records, and who waits for their answer."""
-
-    @staticmethod
-    def _ends(place: ReplicaPlace, number: int) -> int:
-        answer = place.ask(replicas.of_replica(TP), number)
-        found = replicas.seen_log(answer.parts[TP])
-        return found.end if found is not None else -1
-
-    def receive(self, now: int, connection: int, correlation: int, request: AnyRequest) -> None:
-        """See `RealBroker`. Returns when the records are in the log, or are refused. Raises: AdminError."""
-        if not (isinstance(request, Produce) and request.acks == -1):
-            super().receive(now, connection, correlation, request)
-            return
-        before = self._end()
-        patient = msgspec.structs.replace(request, timeout_ms=max(PRODUCER_MS, request.timeout_ms * PACE))
-        earlier = self._waiting[-1][1] if self._waiting else None
-        asking = Thread(target=self._answer, args=(connection, correlation, patient, earlier), daemon=True)
-        asking.start()
-
-        def taken() -> None:
-            if asking.is_alive() and self._end() <= before:
-                raise NotYet("the leader neither appends nor answers")
-
-        until(MESSAGE_S, POLL_S, taken)
-        self._waiting.append((self._end(), asking))
-
-    def _answer(
-        self, connection: int, correlation: int, request: Produce, earlier: Thread | None
-    ) -> None:  # one commit answers several producers: pass their answers on in the order of their records
-        try:
-            answer = self._place.ask(request, self._number)
-        except AdminError as error:
-            self._out.put(error)
-            return
-        if earlier is not None and not any(error for error, _ in answer.results.values()):
-            earlier.join(MESSAGE_S)
-        self._out.put(Reply(connection, correlation, answer))
-
-    def answer_up_to(self, high_watermark: int) -> None:
-        """Returns when producers whose records are committed have their answers."""
-        for end, asking in self._waiting:
-            if end <= high_watermark:
-                asking.join(MESSAGE_S)
 
 
 class ReplicaStage(PartitionStage):
@@ -261,22 +101,18 @@ class ReplicaStage(PartitionStage):
 
     # ---- what brokers know
 
+    @not_yet(AdminError)
     def _knows(self, n: int) -> Known | None:
-        try:
-            return self.place.known(n)
-        except AdminError as error:
-            raise NotYet(str(error)) from error
+        return self.place.known(n)
 
     def _followed(self, n: int) -> int:
         """Whom a broker takes for the leader."""
         known = self._knows(n)
         return known.leader if known is not None else -1
 
+    @not_yet(AdminError)
     def _alive(self, n: int) -> frozenset[int]:
-        try:
-            return self.place.alive(n)
-        except AdminError as error:
-            raise NotYet(str(error)) from error
+        return self.place.alive(n)
 
     def _must_know_alive(self, n: int, alive: Collection[int]) -> None:
         if missing := frozenset(alive) - self._alive(n):
@@ -292,14 +128,7 @@ class ReplicaStage(PartitionStage):
 
     def _await_witness(self) -> None:
         """Returns when the witness has all of the metadata log."""
-
-        def current() -> None:
-            try:
-                self.place.must_be_current()
-            except AdminError as error:
-                raise NotYet(str(error)) from error
-
-        until(READY_S, POLL_S, current)
+        until(READY_S, POLL_S, not_yet(AdminError)(self.place.must_be_current))
 
     # ---- state
 
@@ -325,8 +154,7 @@ class ReplicaStage(PartitionStage):
     def replica(self, tp: Partition, n: int = -1) -> Replica | None:
         """What requests show of it: a `SeenReplica`. Raises: AdminError."""
         n = n if n >= 0 else self.leader(tp)
-        seen = self._seen(n) if n in self.nodes else None
-        return cast("Replica | None", seen)
+        return cast("Replica | None", self._seen(n) if n in self.nodes else None)
 
     def epochs(self, n: int) -> Sequence[tuple[int, int]] | None:
         """See `PartitionStage`. Raises: AdminError."""
@@ -338,10 +166,8 @@ class ReplicaStage(PartitionStage):
         return replicas.epoch_begins(seen.log.start, newest, partial(self.place.epoch_end, n))
 
     def _seen(self, n: int) -> SeenReplica | None:
-        answer = self.place.ask(replicas.of_replica(TP), n)
-        part = answer.parts[TP]
-        log = replicas.seen_log(part)
-        known = self._knows(n)
+        part = self.place.ask(replicas.of_replica(TP), n).parts[TP]
+        log, known = replicas.seen_log(part), self._knows(n)
         if log is None or known is None:
             return None
         state = PartitionState(known.replicas, known.isr, known.leader, known.leader_epoch)
@@ -452,13 +278,10 @@ class ReplicaStage(PartitionStage):
     def _brings(self, follower: int) -> bool:
         """Whether the follower's leader has something else than the follower has."""
         mine = self._seen(follower)
-        leader = (
-            self._seen(mine.state.leader) if mine is not None and mine.state.leader in self.nodes else None
-        )
-        if mine is None or leader is None:
+        if mine is None or mine.state.leader not in self.nodes:
             return False
-        theirs, own = list(leader.log.records()), list(mine.log.records())
-        return own != theirs
+        leader = self._seen(mine.state.leader)
+        return leader is not None and list(leader.log.records()) != list(mine.log.records())
 
     def rounds(self, *followers: int, most: int = 20) -> Self:
         """See `PartitionStage`. Raises: NotYet."""
@@ -471,9 +294,7 @@ class ReplicaStage(PartitionStage):
     def _round(self, follower: int) -> bool:
         """The follower asks and is answered; false where its leader keeps the fetch, or there is none."""
         known = self._knows(follower)
-        if known is None or follower not in known.replicas or known.leader not in self.nodes:
-            return False
-        if follower == known.leader:
+        if known is None or follower not in known.replicas or known.leader not in {*self.nodes} - {follower}:
             return False
         lane = self._lane(follower)
         if not lane.answers():

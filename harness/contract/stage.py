@@ -30,7 +30,7 @@ from harness.contract.dialect import Dialect, IdPairs
 from harness.contract.sides import BROKER
 from harness.contract.wire import decode, encode
 from harness.modelled.real.cluster import ModelCluster
-from harness.processes.waiting import NotYet, until
+from harness.processes.waiting import NotYet, not_yet, until
 from model.broker import TICK_MS, Broker
 from model.errors import KafkaError
 from model.protocol.consumer_group_messages import ConsumerGroupHeartbeat
@@ -378,12 +378,10 @@ class OnKafka(ClusterStage):
             until(RESTART_S, POLL_S, partial(self._answers, n))
             self.nodes[n] = cast(Broker, RealBroker(self.place, n))
 
+    @not_yet(AdminError)
     def _answers(self, node: int) -> None:
         """Raises: NotYet."""
-        try:
-            self.place.ask(FindCoordinator(GROUP, group=True), node)
-        except AdminError as error:
-            raise NotYet(str(error)) from error
+        self.place.ask(FindCoordinator(GROUP, group=True), node)
 
 
 class RealProducers(OnKafka, RawProducerStage):

@@ -28,7 +28,7 @@ from harness.external.hooks import HookRunner
 from harness.external.nodes import Means
 from harness.processes.guard import ended
 from harness.processes.reaper import Reaper, heard, start_program
-from harness.processes.waiting import NotYet, until
+from harness.processes.waiting import NotYet, not_yet, until
 
 LOG: Final = "reaper.log"
 CLAIM_S: Final = 120.0
@@ -92,12 +92,10 @@ def main(arguments: list[str]) -> int:
     return 1 if failed or moved or left else 0
 
 
+@not_yet(ClusterError)
 def _claim(brokers: Brokers) -> claims.Claim:
     """Raises: NotYet, where another process has claimed the cluster."""
-    try:
-        return belongings.claim(brokers)
-    except ClusterError as error:
-        raise NotYet(str(error)) from error
+    return belongings.claim(brokers)
 
 
 def healed(

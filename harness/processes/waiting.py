@@ -3,13 +3,14 @@
 Never for a client's operation: trying one again would change the history that is judged.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import TypeVar
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
-from core.errors import ClusterError
+from core.errors import ClusterError, InquestError
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -17,6 +18,15 @@ R = TypeVar("R")
 
 class NotYet(ClusterError):
     """Not there now, but worth another look. The message says what is missing."""
+
+
+@contextmanager
+def not_yet(kind: type[InquestError]) -> Iterator[None]:
+    """Around a block, or a function: an error of this kind is a NotYet."""
+    try:
+        yield
+    except kind as error:
+        raise NotYet(str(error)) from error
 
 
 def until(deadline_s: float, pause_s: float, look: Callable[[], T]) -> T:

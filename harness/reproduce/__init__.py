@@ -17,6 +17,7 @@ mixed_versions    A coordinator has a later version of Kafka than the other brok
 producer          A transactional producer by hand: one request at a time, to a chosen broker.
 rates             Measured rates, and the page of known bugs that shows them.
 registry          Every reproduction: a known bug, and the schedule that shows it.
+reproduction      What a reproduction is: a schedule with two sides, and what it leaves to be judged.
 sendings          Schedules of plain producers: a request late or refused, a leader alone, replicas that move.
 share_members     A share group gives a member what it should not: members by hand.
 stage             The usual cluster: five brokers and a controller of its own, in roles.

@@ -40,7 +40,7 @@ from harness.reproduce.deleted_topics import NONE, PerformedDeletion
 from harness.reproduce.late_requests import PerformedEndings
 from harness.reproduce.library_producer import PADDING
 from harness.reproduce.producer import TIMEOUT
-from harness.reproduce.registry import Reproduction
+from harness.reproduce.reproduction import Reproduction
 from harness.reproduce.sendings import Sent, anomalies
 from harness.reproduce.share_members import PerformedDeliveries
 from harness.reproduce.stage import Deaths, FiveBrokers

@@ -10,7 +10,7 @@ from core.op import Isolation, TopicPartition
 from core.runtime import run_blocking
 from harness.brokers.admin import deletions, elections
 from harness.brokers.admin.connection import AdminError
-from harness.processes.waiting import NotYet, until
+from harness.processes.waiting import NotYet, not_yet, until
 from harness.reproduce.cluster import PAUSE_S, STEP_S, NotReached
 from harness.reproduce.group_offsets import commit, committed, fill
 from harness.reproduce.library_producer import PlainProducer
@@ -123,9 +123,7 @@ def _commit(stage: FiveBrokers, node: int, group: str, tp: TopicPartition) -> No
         raise NotYet(f"OffsetCommit({READ}) at broker {node}: {code.name.upper()}")
 
 
+@not_yet(AdminError)
 def _loaded(stage: FiveBrokers, node: int, group: str, tp: TopicPartition) -> int:
     """The committed offset, from a coordinator that has loaded. Raises: NotYet."""
-    try:
-        return committed(stage.cluster.admin, node, group, tp)
-    except AdminError as error:
-        raise NotYet(str(error)) from error
+    return committed(stage.cluster.admin, node, group, tp)

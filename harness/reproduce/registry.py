@@ -1,10 +1,7 @@
 """The registry of reproductions: a known bug, and the schedule with a bad side, which shows it, and a good
 side, which does not."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from checkers.checks.dead_letters import ACCEPTED as LETTER_OF_ACCEPTED
 from checkers.checks.dead_letters import PHANTOM as LETTER_OF_NOTHING
@@ -17,7 +14,6 @@ from harness.reproduce.aborted_index import skipping_index
 from harness.reproduce.answers import (
     NEW_GROUPS,
     SCAN,
-    PerformedRequest,
     asked_again,
     gathered,
     late_permission,
@@ -25,25 +21,22 @@ from harness.reproduce.answers import (
     opened_again,
     refused_and_dropped,
 )
-from harness.reproduce.cluster import PerformedWait
 from harness.reproduce.coordinators import (
-    PerformedCommit,
-    PerformedTransaction,
     followed,
     late_record,
     leaderless,
     uncommitted_abort,
     uncommitted_partition,
 )
-from harness.reproduce.dead_letters import PerformedLetters, by_former_leader, of_markers
-from harness.reproduce.deleted_topics import PerformedDeletion, survives
+from harness.reproduce.dead_letters import by_former_leader, of_markers
+from harness.reproduce.deleted_topics import survives
 from harness.reproduce.fenced_offsets import stored_late
 from harness.reproduce.in_sync_sets import SOON, pending_expansion
-from harness.reproduce.late_requests import PerformedEndings, doubted_end, late_end, late_marker
+from harness.reproduce.late_requests import doubted_end, late_end, late_marker
 from harness.reproduce.lost_directory import waits
 from harness.reproduce.mixed_versions import mixed_markers
+from harness.reproduce.reproduction import Reproduction
 from harness.reproduce.sendings import (
-    Sent,
     alone,
     cancelled_reassignment,
     epoch_bump,
@@ -54,65 +47,10 @@ from harness.reproduce.sendings import (
     removed_replica,
     unclean,
 )
-from harness.reproduce.share_members import PerformedDeliveries, given_back, read_again, unread_id
+from harness.reproduce.share_members import given_back, read_again, unread_id
 from harness.reproduce.stage import Deaths
 from harness.reproduce.three_brokers import PATIENT as SLOW_TO_HEAR
-from harness.reproduce.three_brokers import (
-    QUICK,
-    PerformedReplicas,
-    truncation_divergence,
-    truncation_loss,
-    unknown_epoch,
-)
-
-Performed = (
-    PerformedTransaction
-    | PerformedCommit
-    | PerformedDeletion
-    | PerformedDeliveries
-    | PerformedEndings
-    | PerformedLetters
-    | PerformedReplicas
-    | PerformedRequest
-    | PerformedWait
-    | Sent
-)
-"""What a schedule left, to be judged."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reproduction:
-    """A known bug.
-
-    title: what a user loses. bad, good: what the sides are. versions: of Kafka, for bad and good. settings:
-    of the brokers on the bad and the good side.
-    play: performs a run (its name, whether it is the good side). left_out: the coordinator's log says so when
-    the bug happens: it leaves out markers (`history.broker_logs`). label: of the findings that the bug causes
-    in runs of a workload (`checkers.known_bugs`), or of what Kafka permits (`rates`). wire: clients reach the
-    brokers through the proxy that knows frames. between: brokers reach each other through such proxies, too;
-    controllers: and the controller. deaths: how its coordinators may lose their partition (--deaths). shows:
-    the classes of anomalies of the bad side, of records whose fate tells: these and no others. on_zookeeper:
-    its cluster is that of `three_brokers`, else that of `stage`. log_dirs: log directories of each broker
-    there. upgrade: the later version that some brokers get on the bad and the good side.
-    """
-
-    title: str
-    bad: str
-    good: str
-    versions: tuple[str, str]
-    play: Callable[[Any, str, bool], Performed]
-    label: str
-    left_out: bool = False
-    settings: tuple[Mapping[str, str], Mapping[str, str]] = ({}, {})
-    wire: bool = False
-    between: bool = False
-    controllers: bool = False
-    deaths: tuple[Deaths, ...] = (Deaths.KILL,)
-    shows: frozenset[str] = frozenset()
-    on_zookeeper: bool = False
-    log_dirs: int = 1
-    upgrade: tuple[str, str] = ("", "")
-
+from harness.reproduce.three_brokers import QUICK, truncation_divergence, truncation_loss, unknown_epoch
 
 PATIENT = {"offsets.commit.timeout.ms": "30000"}
 """A coordinator does not give the commit up before the schedule ends."""

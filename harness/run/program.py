@@ -6,7 +6,7 @@ program heals the faults, ends the clients, and leaves a recording that can be s
 """
 
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -118,7 +118,7 @@ class RunProgram:
         epochs = plan.config.acks != -1 or bool(plan.workload.share_groups(plan.config))
         data, apart = set(plan.names.data), share_groups.queues(plan)
         self._monitor = ClusterMonitor(
-            cluster, runtime, self._write, data, epochs=epochs, apart=frozenset(apart)
+            cluster, runtime, self.recorder.write, data, epochs=epochs, apart=frozenset(apart)
         )
         if not self.guide.alone:
             self._monitor.topics = frozenset(tp.topic for tp in plan.names.data)
@@ -134,7 +134,7 @@ class RunProgram:
         )
         waits, length_s = plan.config.faults_begin == "served", plan.config.duration_s
         acked_ns = (lambda: self.clients.progress().acked_ns) if waits else self._now
-        self._faults = Faults(plan.steps, plan.names, stage, self._write, acked_ns, length_s)
+        self._faults = Faults(plan.steps, plan.names, stage, self.recorder.write, acked_ns, length_s)
 
     async def run(self) -> None:
         """All phases. Raises: ClusterError, KeyboardInterrupt before anything was recorded; ConfigError until
@@ -159,27 +159,24 @@ class RunProgram:
 
     async def _clean_up(self) -> None:
         self.runtime.hold_interrupts()  # cleaning up is not cut short
-        self._monitor.stop()
-        try:
-            self._stop_faults.set()
-            if self._faults_task is not None and not self._hangs:
-                await self.runtime.attend(self._faults_task, self._overdue())
-            self.clients.end()
-        finally:
-            await self.cluster.stop()
-
-    def _overdue(self) -> Callable[[], Awaitable[bool]]:
         begin = self._now()
 
         async def overdue() -> bool:
             return self._now() - begin >= HEAL_S * 1e9
 
-        return overdue
+        self._monitor.stop()
+        try:
+            self._stop_faults.set()
+            if self._faults_task is not None and not self._hangs:
+                await self.runtime.attend(self._faults_task, overdue)
+            self.clients.end()
+        finally:
+            await self.cluster.stop()
 
     # -- phases -------------------------------------------------------------------------------
 
     async def _set_up(self) -> None:
-        self._write(self.started)
+        self.recorder.write(self.started)
         self._enter(Phase.SETUP)
         if isinstance(self.cluster, Linked) and Linked in needs(self.plan.steps):
             await self.cluster.use_proxies()
@@ -236,13 +233,8 @@ class RunProgram:
         await self._wait(rest, self.plan.config.duration_s)
         if early:
             why = f"the faults ended before their time, {early}"
-            self._write(ev.Note(ns=self._now(), text=why))
+            self.recorder.write(ev.Note(ns=self._now(), text=why))
             self.display.say(why)
-
-    async def _stop_injecting(self) -> None:
-        self._stop_faults.set()
-        if self._faults_task is not None:
-            await self._faults_task.join()
 
     async def _heal(self) -> None:
         """Take all faults back, beside this task: what runs the cluster may not answer."""
@@ -271,14 +263,16 @@ class RunProgram:
         else:
             self._hangs = True
             why = why or f"healing did not end within {(self._now() - begin) / 1e9:.0f} s"
-            self._write(ev.HealFailed(ns=self._now(), why=why))
+            self.recorder.write(ev.HealFailed(ns=self._now(), why=why))
             self._break(f"not everything could be healed: {why}", on_record=True)
             return
         if (down := self.clients.down) and not self._cut_short():
             self._break(f"clients {list(down)} were crashed and could not be started again")
 
     async def _take_back(self) -> None:
-        await self._stop_injecting()
+        self._stop_faults.set()
+        if self._faults_task is not None:
+            await self._faults_task.join()
         self._unhealed = await self._faults.heal_all()
 
     async def _recover(self) -> None:
@@ -303,12 +297,11 @@ class RunProgram:
         if why and ended:
             why = "; ".join((why, *map(str, ended)))
         stand = self._stalled(begin) if why and not ended else ()
-        self._write(ev.Recovered(ns=now, recovered=not why, seconds=seconds, why=why, stalled=stand))
+        self.recorder.write(ev.Recovered(ns=now, recovered=not why, seconds=seconds, why=why, stalled=stand))
         self.display.say(f"recovered in {seconds:.1f} s" if not why else f"not recovered: {why}")
 
     def _unrecovered(self, since_ns: int) -> str:
-        clients = self.clients
-        factor = self.plan.config.replication_factor
+        clients, factor = self.clients, self.plan.config.replication_factor
         roles, data = self._monitor.roles, set(self._monitor.tps)
         return unrecovered(roles, data, factor, clients.slots, clients.working, since_ns, self._lagged)
 
@@ -341,7 +334,7 @@ class RunProgram:
         self._lose(await self.clients.read_final(ends, allowed, self.started.ns))
         self._supervise()
         if removes(self.plan.config):
-            self._write(await after_reads(self.cluster, bounds))
+            self.recorder.write(await after_reads(self.cluster, bounds))
 
     async def _list_ends(self) -> ev.BoundsListed:
         """Record the ends of all logs, once they are stable, and what still holds one back then."""
@@ -361,30 +354,30 @@ class RunProgram:
                 bounds = with_rows(bounds, self.database.ends(tp.partition for tp in self._monitor.tps))
             except ClusterError as error:
                 self._break(str(error))
-        self._write(bounds)
+        self.recorder.write(bounds)
         async for event in share_groups.listed(
             self.cluster, self.plan, self.started.run, self._monitor.tps, self._now
         ):
-            self._write(event)
+            self.recorder.write(event)
         if (tps := open_ends(bounds.rows)) and not self._cut_short():
             rows = tuple(await self.cluster.open_transactions(tps))
-            self._write(ev.TransactionsOpen(ns=self._now(), rows=rows))
+            self.recorder.write(ev.TransactionsOpen(ns=self._now(), rows=rows))
         return bounds
 
     async def _collect(self) -> None:
         self._enter(Phase.COLLECT)
         await self._monitor.look_at_nodes()
         if why := self._monitor.blind:
-            self._write(ev.EndsUnseen(ns=self._now(), why=why))
+            self.recorder.write(ev.EndsUnseen(ns=self._now(), why=why))
         if self._hangs and (why := await self.cluster.trouble()):
-            self._write(ev.EvidenceMissing(ns=self._now(), why=why))
+            self.recorder.write(ev.EvidenceMissing(ns=self._now(), why=why))
             return
         if isinstance(self.cluster, Wired):
             for seen in await self.cluster.seen():
-                self._write(ev.RequestSeen(seen=seen))
+                self.recorder.write(ev.RequestSeen(seen=seen))
         await self.cluster.collect(self.logs)
         for why in await self.cluster.take_evidence(self.evidence):
-            self._write(ev.EvidenceMissing(ns=self._now(), why=why))
+            self.recorder.write(ev.EvidenceMissing(ns=self._now(), why=why))
             self.display.say(f"evidence is missing: {why}")
 
     # -- supervision --------------------------------------------------------------------------
@@ -392,13 +385,10 @@ class RunProgram:
     def _now(self) -> int:
         return self.runtime.now_ns()
 
-    def _write(self, event: ev.Event) -> None:
-        self.recorder.write(event)
-
     def _enter(self, phase: Phase) -> None:
         self.phase, self._entered = phase, self._now()
         self.display.entered(phase)
-        self._write(ev.PhaseStarted(ns=self._now(), phase=phase))
+        self.recorder.write(ev.PhaseStarted(ns=self._now(), phase=phase))
         self.clients.enter(phase)
         self.display.refresh(self._status)
 
@@ -420,7 +410,7 @@ class RunProgram:
         """The run is to end now: the user interrupted it, or the recording is broken."""
         if self.runtime.interrupted and not self._interrupted:
             self._interrupted = True
-            self._write(ev.Interrupted(ns=self._now()))
+            self.recorder.write(ev.Interrupted(ns=self._now()))
             self.display.say("interrupted: healing, then checking what was recorded so far")
         if self.recorder.broken and not self._broken:
             self._break(self.recorder.broken)
@@ -430,7 +420,7 @@ class RunProgram:
         """The recording is not whole. on_record: another event says so already."""
         self._broken = self._broken or why
         if not on_record:
-            self._write(ev.Note(ns=self._now(), text=why, incomplete=True))
+            self.recorder.write(ev.Note(ns=self._now(), text=why, incomplete=True))
         self.display.say(why)
 
     def _supervise(self) -> None:
@@ -469,7 +459,7 @@ class RunProgram:
         if text not in self._met:
             self._met.add(text)
             self._broken = self._broken or text
-            self._write(ev.WrongClusterSeen(ns=self._now(), slot=slot, text=text))
+            self.recorder.write(ev.WrongClusterSeen(ns=self._now(), slot=slot, text=text))
             self.display.say(text)
 
     def _lose(self, losses: list[Loss]) -> list[ev.WorkerLost]:
@@ -479,7 +469,7 @@ class RunProgram:
             for one in losses
         ]
         for event in lost:
-            self._write(event)
+            self.recorder.write(event)
             self.display.say(f"{event.who} {event.why}")
         return lost
 

@@ -40,7 +40,6 @@ from model.replication.replication_quota import ReplicationQuota
 Done = Callable[[dict[Partition, tuple[KafkaError, int]]], None]
 """What to do with the results of an append that waited: by partition, error and base offset."""
 
-
 RETRIED: Final = frozenset(
     {
         KafkaError.REQUEST_TIMED_OUT,
@@ -140,8 +139,8 @@ class ReplicaManager:
             if request.acks != 0:
                 answer(ProduceResponse(results))
 
-        tid = request.transactional_id
-        self.append_verified(tid, request.batches, request.acks, request.timeout_ms, done)
+        tid, acks = request.transactional_id, request.acks
+        self.append_verified(tid, request.batches, acks, request.timeout_ms, done)
 
     def append_verified(
         self,
@@ -270,9 +269,7 @@ class ReplicaManager:
         if request.replica >= 0 and not self._of_the_past(request):
             for tp, part in request.parts.items():
                 replica = node.leader_of(tp)
-                if replica is None:
-                    continue
-                if self._stale(replica, part):
+                if replica is None or self._stale(replica, part):
                     continue
                 if replica.log.start <= part.offset <= replica.log.end:
                     who, epoch = request.replica, request.broker_epoch
@@ -306,9 +303,7 @@ class ReplicaManager:
             if replica is None:
                 return False
             state, log, offset = replica.state, replica.log, part.offset
-            if state.leader != replica.me and not of_any:
-                return False
-            if self._stale(replica, part):
+            if (state.leader != replica.me and not of_any) or self._stale(replica, part):
                 return False
             if follows:
                 if offset != log.end:
@@ -373,13 +368,11 @@ class ReplicaManager:
         is led here (KIP-320)."""
         if part.topic_id not in (-1, replica.topic_id):
             return KafkaError.UNKNOWN_TOPIC_OR_PARTITION
-        if part.leader_epoch < 0 or part.leader_epoch == replica.state.leader_epoch:
+        epoch = replica.state.leader_epoch
+        if part.leader_epoch in (-1, epoch) or not self.node.settings.era.fenced_fetch:
             return None
-        if not self.node.settings.era.fenced_fetch:
-            return None
-        if part.leader_epoch < replica.state.leader_epoch:
-            return KafkaError.FENCED_LEADER_EPOCH
-        return KafkaError.UNKNOWN_LEADER_EPOCH
+        older = part.leader_epoch < epoch
+        return KafkaError.FENCED_LEADER_EPOCH if older else KafkaError.UNKNOWN_LEADER_EPOCH
 
     # ---- what was waiting
 
@@ -498,10 +491,8 @@ class ReplicaManager:
         for tp in request.parts:
             try:
                 replica = self._led(tp)
-                found = replica.log.start
-                if not request.earliest:
-                    found = replica.latest_offset(committed=request.committed)
-                parts[tp] = (NO_ERROR, found)
+                latest = partial(replica.latest_offset, committed=request.committed)
+                parts[tp] = (NO_ERROR, replica.log.start if request.earliest else latest())
             except Refused as refused:
                 parts[tp] = (refused.error, -1)
         return ListOffsetsResponse(parts)

@@ -2,6 +2,7 @@
 
 clients              A stage with clients that act on their own: producers, consumers and members of groups.
 cluster              A stage on which a whole small cluster plays: brokers, a controller, and clients.
+messages             Messages of a stage: under way, or to be held.
 partition            A stage with one partition on a few brokers, on which messages about it wait for steps.
 raw_consumer_member  A stage with members of the consumer group "g" (KIP-848) who send by hand what consumers
                      send themselves.

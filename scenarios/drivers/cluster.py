@@ -17,7 +17,6 @@ step says so (`wait`, and `until` where a client or broker has to try again).
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Protocol, Self, TypeVar
 
 from core.internal_topics import GROUP_TOPIC, TRANSACTION_TOPIC
@@ -37,10 +36,11 @@ from model.protocol.messages import (
     Produce,
     ProduceResponse,
 )
-from model.protocol.requests import Answered, AnyRequest, Request, Response
+from model.protocol.requests import AnyRequest, Request, Response
 from model.replication.node import Ask, Reply
 from model.replication.replica import Replica
 from model.settings import Settings
+from scenarios.drivers.messages import HeldMessage, MessageInFlight
 
 A = TypeVar("A", bound=Response)
 
@@ -63,31 +63,6 @@ class Machine(Protocol):
 
     def answered(self, channel: str, answer: Response | None, now: int) -> bool:
         """The answer to an `Ask`, None = none came."""
-
-
-@dataclass(slots=True, eq=False)
-class MessageInFlight:
-    """A request under way, or its answer. sender: a broker or a client. listens: the sender still does.
-    arrived_ms, answered_ms: when that happened, -1 = it did not."""
-
-    sender: int | str
-    ask: Ask
-    told: Answered
-    listens: bool = True
-    answer: Response | None = None
-    answering: bool = False
-    arrived_ms: int = -1
-    answered_ms: int = -1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeldMessage:
-    """What is to be held: the next request of a kind, or its answer."""
-
-    kind: type
-    sender: int | str | None
-    to: int | None
-    answer: bool
 
 
 def data(number: int) -> Partition:
@@ -378,12 +353,7 @@ class ClusterStage:
     def _is_held(self, message: MessageInFlight) -> bool:
         """Whether a step has asked for that; it is done for one message."""
         for rule in self._rules:
-            if (
-                isinstance(message.ask.request, rule.kind)
-                and rule.sender in (None, message.sender)
-                and rule.to in (None, message.ask.node)
-                and rule.answer is message.answering
-            ):
+            if rule.fits(message):
                 self._rules.remove(rule)
                 return True
         return False

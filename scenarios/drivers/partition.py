@@ -44,7 +44,8 @@ from model.protocol.messages import (
 )
 from model.replication.replica import UNKNOWN, Replica
 from model.settings import Settings
-from scenarios.drivers.cluster import CONTROLLER_NODE, TOPIC, ClusterStage, MessageInFlight, data
+from scenarios.drivers.cluster import CONTROLLER_NODE, TOPIC, ClusterStage, data
+from scenarios.drivers.messages import MessageInFlight
 from scenarios.framework import look
 
 TP: Final = data(0)

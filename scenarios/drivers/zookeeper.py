@@ -45,7 +45,8 @@ from model.zookeeper.zk_data import (
 )
 from model.zookeeper.zk_metadata import ZkMetadata
 from model.zookeeper.zookeeper import ZooKeeper
-from scenarios.drivers.cluster import CONTROLLER_NODE, TOPIC, ClusterStage, MessageInFlight, data
+from scenarios.drivers.cluster import CONTROLLER_NODE, TOPIC, ClusterStage, data
+from scenarios.drivers.messages import MessageInFlight
 from scenarios.framework import look
 
 ENSEMBLE: Final = CONTROLLER_NODE

@@ -21,8 +21,8 @@ from checkers.engine import pipeline
 from checkers.engine.components import by_completion
 from checkers.engine.findings import CAP, Acks, Kind, offsets_of, runs
 from checkers.engine.kernel_input import RECORDED, kernel_input
-from checkers.engine.partition_view import Slots
 from checkers.engine.pipeline import kernels_of, partitions
+from checkers.engine.slots import Slots
 from checkers.windows import Excuse
 from core.op import AssignmentKind, CommitKind, Isolation, Outcome, Phase, value_of
 from history.columns import columns

@@ -12,7 +12,8 @@ import msgspec
 from core.wire import Seen, WireRule
 from harness.brokers.admin.connection import AdminError
 from harness.contract.lanes import ANSWERED, CAUGHT, DELIVERED, Lane
-from harness.contract.replica_stage import FETCH_WAIT_MS, PRODUCER_MS
+from harness.contract.leader_broker import PRODUCER_MS
+from harness.contract.replica_settings import FETCH_WAIT_MS
 from harness.contract.replicas import FUTURE, Known
 from model.broker import TICK_MS
 from model.errors import KafkaError
@@ -27,7 +28,8 @@ from model.protocol.messages import (
 )
 from model.protocol.requests import AnyRequest
 from model.settings import Settings
-from scenarios.drivers.cluster import CONTROLLER_NODE, MessageInFlight
+from scenarios.drivers.cluster import CONTROLLER_NODE
+from scenarios.drivers.messages import MessageInFlight
 from scenarios.drivers.partition import TP, PartitionStage
 
 WITNESS: Final = 8

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harness.contract import examples, held, lanes, replica_stage
+from harness.contract import examples, held, lanes, leader_broker, replica_stage
 from harness.contract.campaign import CampaignResult
 from harness.contract.commands import RandomCommand
 from harness.contract.differences import Known
@@ -45,7 +45,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replica_stage, "KEPT_S", 0.0)
     monkeypatch.setattr(replica_stage, "MOVED_S", 0.0)
     monkeypatch.setattr(held, "ROUNDS", 20)
-    for module in (lanes, replica_stage):
+    for module in (lanes, leader_broker, replica_stage):
         monkeypatch.setattr(module, "POLL_S", 0.002)
         monkeypatch.setattr(module, "MESSAGE_S", 2.0)
 

@@ -14,10 +14,12 @@ from kio.schema.fetch.v12.request import FetchRequest
 
 from core.op import TopicPartition
 from core.wire import Seen, WireRule
-from harness.contract import lanes, replica_stage, replicas, scenarios
+from harness.contract import lanes, leader_broker, replica_settings, replica_stage, replicas, scenarios
 from harness.contract.caught_up import NEVER, CaughtUp
 from harness.contract.lanes import Lane
-from harness.contract.replica_stage import LeaderBroker, ReplicaStage, broker_settings
+from harness.contract.leader_broker import LeaderBroker
+from harness.contract.replica_settings import broker_settings
+from harness.contract.replica_stage import ReplicaStage
 from harness.contract.scenarios import SCENARIOS, ScenarioComparison, play
 from harness.contract.stage import NotOnKafka
 from harness.contract.versions import version_of
@@ -62,7 +64,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scenarios, "PAUSE_S", 0.01)
     monkeypatch.setattr(replica_stage, "KEPT_S", 0.0)
     monkeypatch.setattr(replica_stage, "MOVED_S", 0.0)
-    for module in (lanes, replica_stage):
+    for module in (lanes, leader_broker, replica_stage):
         monkeypatch.setattr(module, "POLL_S", 0.005)
         monkeypatch.setattr(module, "MESSAGE_S", 5.0)
 
@@ -104,7 +106,8 @@ def test_a_planted_bug_is_a_difference(
     name: str, bug: str, places: Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scenarios, "LOOKS", 3)
-    monkeypatch.setattr(replica_stage, "MESSAGE_S", 0.5)
+    for module in (leader_broker, replica_stage):
+        monkeypatch.setattr(module, "MESSAGE_S", 0.5)
     monkeypatch.setattr(lanes, "MESSAGE_S", 0.5)
     difference = play(SCENARIOS[name], KAFKA, places.real(bug), ScenarioComparison())
     assert difference is not None
@@ -156,7 +159,7 @@ def test_how_long_a_leader_keeps_a_fetch_is_compared(
 ) -> None:
     wait_otherwise(monkeypatch)
     monkeypatch.setattr(scenarios, "LOOKS", 3)
-    for module in (lanes, replica_stage):
+    for module in (lanes, leader_broker, replica_stage):
         monkeypatch.setattr(module, "MESSAGE_S", 0.5)
     played = ("fetch-in-purgatory", "second-fetch-round")
     found = [play(SCENARIOS[name], KAFKA, places.real(bug), ScenarioComparison()) for name in played]
@@ -186,7 +189,8 @@ def test_a_leader_that_keeps_a_follower_that_falls_behind_is_a_difference(
     places: Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(replica_stage, "PACE", 0)
-    monkeypatch.setattr(replica_stage, "MESSAGE_S", 0.5)
+    for module in (leader_broker, replica_stage):
+        monkeypatch.setattr(module, "MESSAGE_S", 0.5)
     real = places.real("lag-by-last-fetch")
     difference = play(SCENARIOS["isr-shrink-slow"], KAFKA, real, ScenarioComparison())
     assert difference is not None
@@ -340,7 +344,7 @@ def test_a_fetch_that_came_back_empty_in_real_time_is_repeated(
     (place,) = places.made
 
     def end_after(wait_ms: int, record: str, wait: Callable[[int], object]) -> int:
-        monkeypatch.setattr(replica_stage, "FETCH_WAIT_MS", wait_ms)
+        monkeypatch.setattr(replica_settings, "FETCH_WAIT_MS", wait_ms)
         s.rounds(2)
         wait(500)
         s.produce(record, to=1).answer(2)

@@ -23,7 +23,8 @@ from harness.reproduce.dead_letters import PerformedLetters
 from harness.reproduce.deleted_topics import PerformedDeletion
 from harness.reproduce.late_requests import PerformedEndings
 from harness.reproduce.producer import WireProducer
-from harness.reproduce.registry import REPRODUCTIONS, Reproduction
+from harness.reproduce.registry import REPRODUCTIONS
+from harness.reproduce.reproduction import Reproduction
 from harness.reproduce.sendings import Sent
 from harness.reproduce.share_members import PerformedDeliveries
 from harness.reproduce.stage import FiveBrokers
