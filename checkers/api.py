@@ -320,17 +320,14 @@ def _showed(op: PortableOp) -> bool:
 
 
 def check_history(
-    history: History,
-    workers: Workers | None = None,
-    config: RunConfig | None = None,
-    evidence: Evidence | None = None,
+    history: History, workers: Workers | None = None, evidence: Evidence | None = None
 ) -> Tally:
-    """Check a sealed history; the tally, without a verdict. workers: None = this process. config: None = that
-    of its folder. evidence: of its brokers, None = there is none.
+    """Check a sealed history; the tally, without a verdict. workers: None = this process. evidence: of its
+    brokers, None = there is none.
 
     Raises: HistoryError, where a file proves damaged.
     """
-    own = config or recorded_config(history.run.config)
+    own = recorded_config(history.run.config)
     return pipeline.check_sealed(history, own, ALL_CHECKS, workers or Here(), evidence)
 
 

@@ -13,6 +13,7 @@ errors         Errors that end a command with one sentence, and the exit codes o
 extensions     Workloads, nemeses and checks of files that a user names, and of packages.
 files          Files that a person names: those that are read whole, and folders to write
                into.
+first_few      Long lists in messages: the first few, and how many more there are.
 flushing       When brokers flush the logs of a topic, by the settings of a run: what a loss
                of power may take.
 generator      Generators: pure schedules of ops, and the random sources they draw

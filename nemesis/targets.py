@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from core.config import RunConfig
+from core.first_few import first_few
 from core.internal_topics import GROUP_TOPIC, TRANSACTION_TOPIC
 from core.op import TopicPartition
 from core.systems import ExternalSection, KafkaSection
@@ -153,9 +154,8 @@ def described(node: int, view: ClusterView, first: str = "") -> str:
         held = [aim.role for aim in _holders(target, view) if aim.node == node]
         if held:
             held.sort(key=lambda role: role != first)
-            more = len(held) - most
-            named = [held[0], *(role.partition(" of ")[2] for role in held[1:most])]
-            told.append(", ".join(named) + f" and {more} more" * (more > 0))
+            named = [held[0], *(role.partition(" of ")[2] for role in held[1:])]
+            told.append(first_few(named, most))
     told.sort(key=lambda text: not (first and text.startswith(first)))
     return f"node {node} ({'; '.join(told)})" if told else f"node {node}"
 

@@ -18,6 +18,7 @@ import numpy as np
 from checkers.engine.evidence import FetchedRecords, Wanted
 from checkers.windows import EXCUSES, FOREVER, Excuse, RunWindows
 from core.errors import HistoryError
+from core.first_few import first_few
 from core.op import TopicPartition
 from history.columns import Array
 from history.reader import History, ReadRow, SendRow, value_text
@@ -311,10 +312,9 @@ class Doubt:
         """The reason in words, with the names of the history."""
         if self.log is not None:
             return self.why if self.log == NOWHERE else f"{self.log}: {self.why}"
-        names = [str(tp) if history is None else history.tp(tp) for tp in self.tps[:4]]
-        more = f" and {len(self.tps) - 4} more" if len(self.tps) > 4 else ""
+        where = first_few(self.tps if history is None else [*map(history.tp, self.tps)], 4)
         group = str(self.group) if history is None else history.group(self.group)
-        return self.why.format(number=self.number, where=", ".join(names) + more, group=group)
+        return self.why.format(number=self.number, where=where, group=group)
 
 
 @dataclass(frozen=True, slots=True)

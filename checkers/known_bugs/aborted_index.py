@@ -175,7 +175,7 @@ def _skipped(log: ReplicaLog, index: Sequence[Entry], offset: int) -> bool:
 
 BUG: Final = KnownBug(
     title="A replica that caught up hides aborted transactions from fetches when it leads",
-    url="findings/aborted-index-skips.md",
+    page="findings/aborted-index-skips.md",
     link="the report",
     versions="brokers 3.9.1, 4.0.1, 4.1 to 4.4; open",
     doc="""\

@@ -22,7 +22,7 @@ def no_records(run: LabelledRun, finding: Finding) -> Wanted | None:
 class KnownBug:
     """One bug; its id is its key in `registry`.
 
-    url: of its page; relative to docs/, where it is one of this repository. link: what to call it. versions:
+    link: what to call it. page: its URL, or its path in docs/; "" = that of the JIRA `link`. versions:
     where the bug is. doc: its story, in Markdown. evidence: what a finding must show. All are words of
     docs/known-bugs.md.
     wanted: the records that `match` needs beside the finding; None = it does not bear the signature.
@@ -30,15 +30,20 @@ class KnownBug:
     """
 
     title: str
-    url: str
     link: str
     versions: str
     doc: str
     evidence: str
-    anomalies: tuple[str, ...]
-    match: Match = field(repr=False)
+    page: str = ""
+    anomalies: tuple[str, ...] = ()
+    match: Match = field(default=lambda _: False, repr=False)
     wanted: Callable[[LabelledRun, Finding], Wanted | None] = field(default=no_records, repr=False)
     in_logs: Mapping[str, LogMatch] = field(default_factory=dict, repr=False)
+
+    @property
+    def url(self) -> str:
+        """Of its page; relative to docs/, where it is one of this repository."""
+        return self.page or f"https://issues.apache.org/jira/browse/{self.link}"
 
     @property
     def address(self) -> str:

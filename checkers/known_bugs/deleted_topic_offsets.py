@@ -222,7 +222,7 @@ def _match(suspicion: Suspicion) -> bool:
 
 BUG: Final = KnownBug(
     title="Offsets of a deleted topic count in the next one of its name: its group had no coordinator then",
-    url="findings/deleted-topic-offsets.md",
+    page="findings/deleted-topic-offsets.md",
     link="the report",
     versions="brokers 0.10.2 to 4.4",
     doc="""\

@@ -49,7 +49,7 @@ def _unchecked(run: LabelledRun, ns: int) -> bool:
 
 BUG: Final = KnownBug(
     title="Offsets of a fenced producer are stored, and a later transaction ends them",
-    url="https://issues.apache.org/jira/browse/KAFKA-9144",
+    page="https://issues.apache.org/jira/browse/KAFKA-9144",
     link="KAFKA-9144, which ended it",
     versions="brokers 0.11.0.2 to 2.4.0",
     doc="""\
@@ -63,7 +63,5 @@ too (a part of KAFKA-9144).""",
     evidence="In `__consumer_offsets` the offset stands behind a marker of the same producer id with a higher"
     " epoch, and some broker may have had a version from 0.11.0.2 to 2.4.0 when it was stored. A decision"
     " that is torn there: the transaction has such an offset before the marker that the finding names.",
-    anomalies=(),
-    match=lambda _: False,
     in_logs={VIOLATION: _stored_late, TORN_DECISION: _stored_late},
 )

@@ -119,7 +119,6 @@ def _never_again(suspicion: Suspicion) -> bool:
 
 BUG: Final = KnownBug(
     title="In-sync replicas of a partition never change again: the leader's request was removed unsent",
-    url="https://issues.apache.org/jira/browse/KAFKA-12686",
     link="KAFKA-12686",
     versions="brokers of 2.7 and 2.8; fixed in 3.0.0",
     doc="""\

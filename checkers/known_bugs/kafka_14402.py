@@ -151,7 +151,6 @@ def _decided_ms(run: LabelledRun, finding: LogFinding, until_ms: int) -> float:
 
 BUG: Final = KnownBug(
     title="Transaction left open by a record that came after its end (KIP-890, part 1)",
-    url="https://issues.apache.org/jira/browse/KAFKA-14402",
     link="KAFKA-14402",
     versions="KIP-890, part 1, also KAFKA-12671; brokers 0.11 to 3.5, of offsets that are"
     " committed in transactions to 3.6, and later ones with"

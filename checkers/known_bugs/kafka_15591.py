@@ -65,7 +65,6 @@ def _has_earlier(copy: ReplicaLog, producer_id: int, first: Mapping[str, int]) -
 
 BUG: Final = KnownBug(
     title="First batches of a fresh partition accepted out of order, the first one lost",
-    url="https://issues.apache.org/jira/browse/KAFKA-15591",
     link="KAFKA-15591",
     versions="also KAFKA-14312, KAFKA-19880; brokers 2.5 to 4.4",
     doc="""\

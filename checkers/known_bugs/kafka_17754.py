@@ -209,7 +209,6 @@ def _late(run: LabelledRun, finding: LogFinding) -> Iterator[tuple[Decision, Tra
 
 BUG: Final = KnownBug(
     title="A delayed EndTxn ends the producer's next transaction",
-    url="https://issues.apache.org/jira/browse/KAFKA-17754",
     link="KAFKA-17754",
     versions="fixed by transaction protocol v2 (KIP-890, KIP-1228), which librdkafka 2.16 does not speak",
     doc="""\

@@ -38,7 +38,6 @@ def _raises_twice(version: Version) -> bool:
 
 BUG: Final = KnownBug(
     title="An abort raises the epoch twice",
-    url="https://issues.apache.org/jira/browse/KAFKA-19367",
     link="KAFKA-19367",
     versions="brokers of 4.0.0 with transaction version 2",
     doc="""\
@@ -53,7 +52,5 @@ was valid on 4.0.2.""",
     evidence="In `__transaction_state` the record of the finding is PrepareAbort, the one before it of that"
     " transactional id is Ongoing, both have the same producer id, and the epoch is 2 higher; and some broker"
     " had 4.0.0 when it was written.",
-    anomalies=(),
-    match=lambda _: False,
     in_logs={VIOLATION: _raised_twice},
 )

@@ -137,7 +137,6 @@ def marker_came_late(run: LabelledRun, finding: LogFinding) -> bool:
 
 BUG: Final = KnownBug(
     title="A delayed marker ends the producer's next transaction in one partition",
-    url="https://issues.apache.org/jira/browse/KAFKA-19446",
     link="KAFKA-19446",
     versions="fixed by KIP-1228 (4.2) for clients of transaction protocol v2, which librdkafka 2.16"
     " does not speak",

@@ -108,7 +108,6 @@ def _in_one_batch(run: LabelledRun, tp: TopicPartition, offset: int, start: int)
 
 BUG: Final = KnownBug(
     title="Share groups: what was accepted is delivered again, where the leader begins within a batch",
-    url="https://issues.apache.org/jira/browse/KAFKA-19632",
     link="KAFKA-19632",
     versions="Kafka 4.1; right from 4.2.0 on",
     doc="""\

@@ -43,7 +43,6 @@ def _slots(history: History, group: str) -> set[int]:
 
 BUG: Final = KnownBug(
     title="Share groups: a member whose id has a slash or a plus gets no record",
-    url="https://issues.apache.org/jira/browse/KAFKA-19846",
     link="KAFKA-19846",
     versions="Kafka 4.1; right from 4.2.0 on",
     doc="""\

@@ -33,7 +33,6 @@ def _given_back(suspicion: Suspicion) -> bool:
 
 BUG: Final = KnownBug(
     title="Share groups: a record whose members die is delivered for ever",
-    url="https://issues.apache.org/jira/browse/KAFKA-19972",
     link="KAFKA-19972",
     versions="Kafka 4.1; right from 4.2.0 on",
     doc="""\

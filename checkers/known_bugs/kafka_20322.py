@@ -41,7 +41,6 @@ def _refused(suspicion: Suspicion) -> bool:
 
 BUG: Final = KnownBug(
     title="Transactions hang in a mixed cluster: markers of a version that the older brokers do not know",
-    url="https://issues.apache.org/jira/browse/KAFKA-20322",
     link="KAFKA-20322",
     versions="brokers of 4.2.0 beside earlier ones",
     doc="""\

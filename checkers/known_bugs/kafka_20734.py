@@ -149,7 +149,6 @@ def marker_left_out(run: LabelledRun, finding: LogFinding) -> bool:
 
 BUG: Final = KnownBug(
     title="Transaction ended without a marker in a partition that had no leader just then",
-    url="https://issues.apache.org/jira/browse/KAFKA-20734",
     link="KAFKA-20734",
     versions="brokers 4.3 and later",
     doc="""\

@@ -37,7 +37,6 @@ def _by_one(log: ZooKeeperLog, zxid: int) -> bool:
 
 BUG: Final = KnownBug(
     title="A former controller writes to ZooKeeper",
-    url="https://issues.apache.org/jira/browse/KAFKA-6082",
     link="KAFKA-6082",
     versions="Kafka up to 2.0 with ZooKeeper",
     doc="""\
@@ -50,7 +49,5 @@ epoch's znode.""",
     " one request, as since 2.1. The broker whose session made the change had /controller before, and had it"
     " no longer. A controller in office, one that raises the controller epoch by more than one, and a notice"
     " that none deletes, show another bug.",
-    anomalies=(),
-    match=lambda _: False,
     in_logs={VIOLATION: _by_former_controller},
 )

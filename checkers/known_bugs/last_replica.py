@@ -50,7 +50,7 @@ def _short_leaders(evidence: Evidence, tp: TopicPartition) -> Iterator[ShortLead
 
 BUG: Final = KnownBug(
     title="Acknowledged records lost with the last replica that may lead",
-    url="https://cwiki.apache.org/confluence/display/KAFKA/KIP-966%3A+Eligible+Leader+Replicas",
+    page="https://cwiki.apache.org/confluence/display/KAFKA/KIP-966%3A+Eligible+Leader+Replicas",
     link="KIP-966",
     versions="all brokers; since 4.1 (`eligible.leader.replicas.version` 1) after a second failure"
     " that the controller takes for a loss of power",

@@ -151,7 +151,7 @@ def _went_back(run: LabelledRun, reader: ThrownBack, reads: Sequence[ReadRow]) -
 
 BUG: Final = KnownBug(
     title="A consumer that is assigned twice goes back to the beginning half a second later",
-    url="findings/outdated-offset-query.md",
+    page="findings/outdated-offset-query.md",
     link="the report",
     versions="librdkafka up to 2.16; open",
     doc="""\

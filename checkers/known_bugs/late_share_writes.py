@@ -35,7 +35,7 @@ def _of_unanswered(finding: OfAccepted, letter: Letter) -> bool:
 
 BUG: Final = KnownBug(
     title="Share groups: a rejection that comes late archives a record that was accepted since",
-    url="findings/dead-letters.md#late-writes",
+    page="findings/dead-letters.md#late-writes",
     link="our finding",
     versions="Kafka 4.4.0; by source since share partitions go from memory with the last session",
     doc="""\

@@ -79,7 +79,7 @@ def _archiving(evidence: Evidence) -> _Archiving | None:
 
 BUG: Final = KnownBug(
     title="Share groups: a former leader writes dead letters of accepted records",
-    url="findings/dead-letters.md#former-leader",
+    page="findings/dead-letters.md#former-leader",
     link="our finding",
     versions="Kafka 4.4.0, the first with dead-letter queues",
     doc="""\

@@ -6,9 +6,6 @@ from checkers.checks.dead_letters import PHANTOM, OfNothing
 from checkers.known_bugs.bug import KnownBug
 from checkers.known_bugs.transaction_fates import Suspicion
 
-SINCE: Final = (4, 4)
-"""First version with dead-letter queues."""
-
 
 def _of_marker(suspicion: Suspicion) -> bool:
     """Each letter is of a delivery at the limit, and the log that the partition has at the end has the marker
@@ -26,7 +23,7 @@ def _of_marker(suspicion: Suspicion) -> bool:
 
 BUG: Final = KnownBug(
     title="Share groups: dead letters of transaction markers that no member acknowledged",
-    url="findings/dead-letters.md#markers",
+    page="findings/dead-letters.md#markers",
     link="our finding",
     versions="librdkafka 2.16, which forgets the gaps of an answer without records; Kafka 4.4.0, the first"
     " with dead-letter queues",

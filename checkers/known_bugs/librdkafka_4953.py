@@ -67,7 +67,7 @@ def _under_way_until(suspicion: Suspicion, sent: Shown) -> int:
 
 BUG: Final = KnownBug(
     title="Idempotent producer writes a record twice after an epoch bump",
-    url="https://github.com/confluentinc/librdkafka/issues/4953",
+    page="https://github.com/confluentinc/librdkafka/issues/4953",
     link="librdkafka issue 4953",
     versions="open",
     doc="""\

@@ -84,7 +84,7 @@ def _elected_next(states: Sequence[tuple[int, PartitionState]]) -> PartitionStat
 
 BUG: Final = KnownBug(
     title="A leader forgets the replica that it has asked for: acknowledged records lost by a clean election",
-    url="findings/pending-expansion-reset.md",
+    page="findings/pending-expansion-reset.md",
     link="the report",
     versions="brokers 3.3 to 4.4 in KRaft mode; shown on 3.9.1, 4.1.2 and 4.4.0",
     doc="""\

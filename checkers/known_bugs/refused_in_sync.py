@@ -56,7 +56,7 @@ def _waits_for_ever(suspicion: Suspicion) -> bool:
 
 BUG: Final = KnownBug(
     title="In-sync replicas of a partition never change again: the controller is refused its own write",
-    url="findings/refused-in-sync.md",
+    page="findings/refused-in-sync.md",
     link="the report",
     versions="brokers of 2.7 to 3.9 with ZooKeeper; those of 2.7 say so at DEBUG alone, and have no label",
     doc="""\

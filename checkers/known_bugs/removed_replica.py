@@ -72,7 +72,7 @@ def _removes(old: PartitionState, new: PartitionState) -> bool:
 
 BUG: Final = KnownBug(
     title="Acknowledged records lost: a replica that was taken off and added again is elected",
-    url="findings/removed-replica-eligible.md",
+    page="findings/removed-replica-eligible.md",
     link="the report",
     versions="Kafka 4.1 to 4.4 with `eligible.leader.replicas.version` 1, as new clusters have it since 4.1",
     doc="""\

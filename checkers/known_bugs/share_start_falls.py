@@ -42,7 +42,7 @@ def _late(run: LabelledRun) -> list[StartFell]:
 
 BUG: Final = KnownBug(
     title="Share groups: a write that comes late sets the start offset back",
-    url="https://github.com/apache/kafka/pull/23074",
+    page="https://github.com/apache/kafka/pull/23074",
     link="apache/kafka#23074",
     versions="Kafka 4.1 to 4.3; right from 4.4.0 on",
     doc="""\

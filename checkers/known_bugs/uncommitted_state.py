@@ -195,7 +195,7 @@ def _markers_sent(run: LabelledRun, finding: LogFinding) -> list[TableRow]:
 
 BUG: Final = KnownBug(
     title="New transaction coordinator acted upon state that was not committed",
-    url="findings/uncommitted-transaction-state.md",
+    page="findings/uncommitted-transaction-state.md",
     link="the report",
     versions="brokers 0.11 to 4.4",
     doc="""\

@@ -27,7 +27,6 @@ from checkers.recordings.pairing import Pairing, PairingError
 from checkers.recordings.portable import Event, PortableOp
 from checkers.recordings.recording import Recording
 
-TAKEN: Final = ("send", "poll", "txn", "assign", "subscribe", "crash")
 LEFT_OUT: Final = ("debug-topic-partitions",)
 NEMESIS: Final = "nemesis"
 """The one process that has no number."""

@@ -39,7 +39,6 @@ from core.op import (
 from history import journal as j
 from history.tables import OPEN
 
-FORMAT: Final = 1
 Number = Annotated[int, msgspec.Meta(ge=0, lt=2**31 - 1)]
 Offset = Annotated[int, msgspec.Meta(ge=0, lt=2**62)]
 Ns = Annotated[int, msgspec.Meta(ge=0, lt=2**62)]

@@ -35,6 +35,7 @@ from checkers.verdict.summary import NOT_ON_RECORD, first_doubts, interruption, 
 from checkers.verdict.witness import EXAMPLES, example
 from core.config import RunConfig
 from core.errors import ExitCode, HistoryError
+from core.first_few import first_few
 from core.producer_state import EXPIRATION, forgotten_after_ms
 from core.secrets import masked
 from core.systems import ImportedSection
@@ -374,11 +375,10 @@ def _undecided(run: JudgedRun) -> dict[str, list[str]]:
         if tally.asked[name]:  # what it did not see may refute it
             reasons.setdefault(name, []).append(f"evidence is missing: {run.logs.missing[0]}")
     if tally.unread:
-        names = ", ".join(map(history.tp, tally.unread[:4]))
-        more = f" and {len(tally.unread) - 4} more" if len(tally.unread) > 4 else ""
+        names = first_few([*map(history.tp, tally.unread)], 4)
         for name, check in CHECKS.items():
             if check.content:
-                why = f"the final reads did not reach the end of {names}{more}"
+                why = f"the final reads did not reach the end of {names}"
                 reasons.setdefault(name, []).append(why)
     for name, check in CHECKS.items():
         if not tally.rows:

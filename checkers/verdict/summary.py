@@ -5,6 +5,7 @@ from typing import Final
 
 from checkers.catalogue import INFORMATIONAL
 from checkers.checks.isolation import READ_UNCOMMITTED
+from core.first_few import few_of
 from core.op import Phase
 from history.events import Interrupted, PhaseStarted
 from history.reader import History
@@ -34,8 +35,7 @@ def interruption(history: History) -> str:
 
 def first_doubts(doubts: Sequence[str]) -> list[str]:
     """Not more than a reader looks at."""
-    more = doubts[DOUBTS:]
-    return [*doubts[:DOUBTS], *([f"and {len(more)} more"] if more else [])]
+    return few_of(doubts, DOUBTS)
 
 
 def _first(reasons: Sequence[str]) -> str:

@@ -253,11 +253,11 @@ class NodeContainer(DockerContainer):
         with explained(f"the log of node {self.number} could not be read"):
             yield from self.own.logs(stream=True, follow=False)
 
-    def log_tail(self, lines: int = 20) -> str:
+    def log_tail(self) -> str:
         """The last lines of the node's log; where they cannot be read, the reason."""
         try:
             with explained(f"the log of node {self.number} could not be read"):
-                return self.own.logs(tail=lines).decode(errors="replace")
+                return self.own.logs(tail=20).decode(errors="replace")
         except ClusterError as error:
             return str(error)
 

@@ -17,6 +17,7 @@ from kio.schema.list_groups.v2.response import ListGroupsResponse
 from kio.schema.metadata.v9.response import MetadataResponse
 
 from core.errors import ClusterError
+from core.first_few import first_few
 from core.internal_topics import internal
 from harness.brokers.admin import broker_views, log_directories
 from harness.brokers.admin.connection import AdminError, BrokerConnection, Brokers, check
@@ -58,7 +59,7 @@ class Belongings(NamedTuple):
     def text(self) -> str:
         """In words, "" = there are none."""
         kinds = (("topics", self.topics), ("groups", self.groups))
-        return " and ".join(f"{kind} {_listed(names)}" for kind, names in kinds if names)
+        return " and ".join(f"{kind} {first_few(names, NAMED)}" for kind, names in kinds if names)
 
     def refusal(self, prefix: str, *, owned: bool) -> str:
         """Why no run may use a cluster with these, "" = one may. owned: others' may be there, too."""
@@ -78,11 +79,6 @@ class Belongings(NamedTuple):
                 "of others do not show: --owned, if it is yours to break"
             )
         return ""
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return ", ".join(names[:NAMED]) + more
 
 
 def listed(brokers: Brokers) -> Belongings:
@@ -142,7 +138,7 @@ def claim(brokers: Brokers) -> claims.Claim:
 
 def staying(transactional_ids: Sequence[str]) -> list[str]:
     """What no call of Kafka's deletes, in a sentence."""
-    ids = _listed(transactional_ids)
+    ids = first_few(transactional_ids, NAMED)
     return [f"Kafka forgets in its time (transactional.id.expiration.ms): {ids}"] if ids else []
 
 

@@ -8,7 +8,7 @@ in the place of theirs. What the run created is deleted at the end.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
 from core.capabilities import Pausable
 from core.cluster import Address, Endpoint, NodeEnd, Roles
@@ -37,7 +37,6 @@ from harness.processes.waiting import NotYet, until
 from harness.run.planning import names_of
 from history.run_folder import Run
 
-V = TypeVar("V")
 READY_S: Final = 30.0
 POLL_S: Final = 0.2
 

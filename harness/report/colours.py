@@ -9,7 +9,6 @@ SERIES = tuple(f"var(--series-{number})" for number in range(1, 7))
 """Lines and areas."""
 FAIL = tuple(f"var(--fail-{number})" for number in range(1, 5))
 INFO = tuple(f"var(--info-{number})" for number in range(1, 5))
-PHASES = ("var(--phase-1)", "var(--phase-2)")
 NO_NODE = "#4b5157"
 ENDED = {"replaced": INFO[2], "crashed": "var(--anomaly)"}
 """Marks where a process of a client ended, by how; none where it was closed in order."""

@@ -28,6 +28,7 @@ from checkers.engine.findings import LogFinding
 from checkers.engine.pipeline import check_evidence
 from checkers.logs.registry import LOG_CHECKS
 from core.errors import ClusterError, ExitCode
+from core.first_few import few_of
 from core.op import Isolation, TopicPartition
 from core.runtime import run_blocking
 from harness.brokers.admin.connection import AdminError
@@ -274,18 +275,13 @@ def judge_endings(
     ]
     if not wrong:
         return ScheduleRun(shows=Shows.CLEAN, text="the endings on record were acknowledged")
-    text = "; ".join(("the endings on record were acknowledged", *_named([told for _, told in wrong])))
+    text = "; ".join(("the endings on record were acknowledged", *few_of([told for _, told in wrong], TOLD)))
     return ScheduleRun(shows=_as_said({name for name, _ in wrong}, shows, good), text=text)
 
 
 def _as_said(found: Set[str], shows: Set[str], good: bool) -> Shows:
     """The bad side shows its classes and no others; whatever the good side shows is one bug too many."""
     return Shows.SHOWN if good or found == shows else Shows.UNREACHED
-
-
-def _named(wrong: Sequence[str]) -> list[str]:
-    """The first ones, and how many more there are."""
-    return [*wrong[:TOLD], *([f"and {len(wrong) - TOLD} more"] if len(wrong) > TOLD else [])]
 
 
 def judge_sent(stage: StagedCluster, performed: Sent, shows: Set[str], good: bool) -> ScheduleRun:
@@ -299,7 +295,7 @@ def judge_sent(stage: StagedCluster, performed: Sent, shows: Set[str], good: boo
     if not wrong:
         acknowledged, sent = len(performed.acknowledged), len(performed.sent)
         return ScheduleRun(shows=Shows.CLEAN, text=f"{acknowledged} of {sent} records were acknowledged")
-    text = "; ".join(_named([f"{name}: {sentence}" for name, sentence in wrong]))
+    text = "; ".join(few_of([f"{name}: {sentence}" for name, sentence in wrong], TOLD))
     return ScheduleRun(shows=_as_said({name for name, _ in wrong}, shows, good), text=text)
 
 
@@ -318,7 +314,7 @@ def judge_letters(performed: PerformedLetters, shows: Set[str], good: bool) -> S
     if not wrong:
         text = "the dead-letter queue has no letter of an accepted record, and none of a marker"
         return ScheduleRun(shows=Shows.CLEAN, text=text)
-    text = "; ".join(_named([sentence for _, sentence in wrong]))
+    text = "; ".join(few_of([sentence for _, sentence in wrong], TOLD))
     return ScheduleRun(shows=_as_said({name for name, _ in wrong}, shows, good), text=text)
 
 
@@ -336,7 +332,7 @@ def judge_replicas(performed: PerformedReplicas) -> ScheduleRun:
     if not (wrong := performed.differences):
         counts = ", ".join(f"{len(log)} on broker {node}" for node, log in performed.logs.items())
         return ScheduleRun(shows=Shows.CLEAN, text=f"the replicas are equal: {counts}")
-    return ScheduleRun(shows=Shows.SHOWN, text="; ".join(_named(wrong)))
+    return ScheduleRun(shows=Shows.SHOWN, text="; ".join(few_of(wrong, TOLD)))
 
 
 def judge_wait(performed: PerformedWait) -> ScheduleRun:

@@ -19,6 +19,7 @@ from pydantic_core import ErrorDetails
 from checkers.known_bugs.registry import KNOWN_BUGS
 from core.config import RunConfig, reason, run_config
 from core.errors import ConfigError
+from core.first_few import few_of
 from core.generator import source
 from core.known_names import meant
 from core.presets import PRESETS, NamedSettings
@@ -313,8 +314,7 @@ def _mistakes(error: ValidationError) -> str:
         firsts.setdefault(tuple(part for part in one["loc"] if part not in BRANCHES), one)
     found = sorted(firsts.items(), key=lambda item: item[1]["type"] != "extra_forbidden")
     told = [_mistake(place, one) for place, one in found]
-    more = [f"and {len(told) - MISTAKES} more"] * (len(told) > MISTAKES)
-    return "; ".join(told[:MISTAKES] + more)
+    return "; ".join(few_of(told, MISTAKES))
 
 
 def _mistake(place: tuple[int | str, ...], error: ErrorDetails) -> str:

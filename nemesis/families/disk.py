@@ -6,6 +6,7 @@ from functools import partial
 
 from core.capabilities import DirectoryFailable, DiskFailable, DiskFillable
 from core.config import RunConfig
+from core.first_few import first_few
 from core.generator import source
 from core.systems import KafkaSection
 from nemesis.families.process import REVIVED, revive
@@ -116,10 +117,8 @@ async def _lose_directory(env: Environment, hit: AimedFault) -> AimedFault:
     gone = await env.cluster.fail_directory(node, OFFLINE_S)
     if not gone:
         raise NoEffect(f"{hit.text}, in which it had no replica")
-    more = f" and {len(gone) - LISTED} more" if len(gone) > LISTED else ""
-    shown = ", ".join(map(str, gone[:LISTED]))
-    text = f"{hit.text} with its replicas of {shown}{more}, and continued with the other one"
-    return replace(hit, text=text)
+    shown = first_few(gone, LISTED)
+    return replace(hit, text=f"{hit.text} with its replicas of {shown}, and continued with the other one")
 
 
 async def _mend(env: Environment, nodes: Sequence[int]) -> None:

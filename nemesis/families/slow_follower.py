@@ -7,6 +7,7 @@ from typing import Final
 
 from core.capabilities import Electable, Throttleable
 from core.config import RunConfig
+from core.first_few import first_few
 from core.generator import source
 from core.op import TopicPartition
 from nemesis.families.elections import move_leaders
@@ -60,10 +61,9 @@ def _aim(step: PlannedFault, view: ClusterView) -> AimedFault:
     who = described(found.node, view, found.role)
     if not moves:
         raise NoTarget(f"{step.target}: {who} follows no partition that another follower could lead")
-    shown = ", ".join(map(str, list(moves)[:LISTED]))
-    more = f" and {len(moves) - LISTED} more" if len(moves) > LISTED else ""
+    shown = first_few([*moves], LISTED)
     then = "; then it led them itself" if step.kind == LEADS else ""
-    text = f"{who} fetches at most {RATE} byte in a second of {shown}{more}, which got new leaders{then}"
+    text = f"{who} fetches at most {RATE} byte in a second of {shown}, which got new leaders{then}"
     return AimedFault(
         step=step, nodes=(found.node,), text=text, tps=tuple(moves), leaders=tuple(moves.values())
     )

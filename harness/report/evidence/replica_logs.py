@@ -10,6 +10,7 @@ from itertools import groupby
 from typing import Final
 
 from core.errors import HistoryError
+from core.first_few import few_of
 from core.op import TopicPartition
 from harness.report.inputs import Inputs
 from history.evidence import Evidence
@@ -130,8 +131,7 @@ def _what(batch: TableRow, words: dict[tuple[int, int, int], str], copy: Copy) -
     offsets = range(batch["base"], batch["last"] + 1)
     told = [words[(*copy, offset)] for offset in offsets if (*copy, offset) in words]
     if told:
-        more = len(told) - WORDS_MAX
-        return told[:WORDS_MAX] + ([f"and {more} more"] if more > 0 else [])
+        return few_of(told, WORDS_MAX)
     kind = "control record" if batch["control"] else "transactional" if batch["transactional"] else "data"
     many = "1 record" if batch["records"] == 1 else f"{batch['records']} records"
     return [kind if batch["control"] else f"{kind}, {many}"]

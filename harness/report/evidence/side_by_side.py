@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from core.errors import HistoryError
+from core.first_few import first_few
 from core.op import TopicPartition
 from harness.report import wording
 from harness.report.evidence.decisions import CoordinatorDecisions
@@ -139,7 +140,6 @@ def _rows(
         last = max(batch["last"] for batch in batches if batch)
         stop = last if end is None else min(last, end - 1)
         values = [value for at in range(base, stop + 1) for value in acked.get(at, [])]
-        more = f" and {len(values) - VALUES_MAX} more" if len(values) > VALUES_MAX else ""
         identities = [_identity(batch) if batch else None for batch in batches]
         if len(set(cells)) < len(set(identities)):
             cells = [
@@ -148,7 +148,7 @@ def _rows(
             ]
         yield SideRow(
             place=f"{base}" if stop == base else f"{base}–{stop}",
-            acknowledged=", ".join(values[:VALUES_MAX]) + more,
+            acknowledged=first_few(values, VALUES_MAX),
             cells=cells,
             differing=differing(identities, copies_of),
             here=base <= offset <= stop,
