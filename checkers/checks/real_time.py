@@ -1,6 +1,8 @@
 """real-time: records that stand before one that was acknowledged before they were sent (docs/checks.md,
 "Offsets")."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from checkers.checks.durability import loss
@@ -13,8 +15,12 @@ from history.reader import History
 INVERSION = "offset-realtime-inversion"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Inversion(Finding):
-    """A later send at a lower offset: its records are the earlier and the later send."""
+    """A later send at a lower offset: its records are the earlier and the later send. kept: the log may have
+    that earlier one at the end, or another one that the later one stands before, too."""
+
+    kept: bool
 
     def sentence(self, history: History) -> str:
         """Both records."""
@@ -35,18 +41,20 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
     first, second = _opposed(p, first, second)
     first = first[np.argsort(sends["ack_ns"][first], kind="stable")]
     highest = np.maximum.accumulate(sends["place"][first])
-    before = np.searchsorted(sends["ack_ns"][first], sends["invoke_ns"][second], side="left")
-    bound = np.append(highest, -1)[before - 1]  # before = 0: the -1 at the end
+    bound = _bound(p, first, second)
     hits = np.flatnonzero(bound > sends["place"][second])
     if not len(hits):
         return
     # the earlier send is the first in order of acknowledgement with that highest place
     earlier = first[np.searchsorted(highest, bound[hits], side="left")]
     later = second[hits]
+    kept = _before_kept(p, first, later)
 
     def inversion(hit: int) -> Finding:
         s, t = p.placed(int(earlier[hit])), p.placed(int(later[hit]))
-        return Inversion(key=(p.tp, t.value), process=t.process, records=(s, t), at_ns=t.done_ns)
+        return Inversion(
+            key=(p.tp, t.value), process=t.process, records=(s, t), at_ns=t.done_ns, kept=bool(kept[hit])
+        )
 
     until = sends["ack_ns"][later]
     alone = p.known.weak[p.owner[later]] & ~p.flagged(slice(None))[later]  # its leader alone may have had it
@@ -56,6 +64,21 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
     codes = np.where(mixed, np.minimum(codes, p.known.acks[p.owner[earlier]]), codes)
     excuses = p.excuses(weaker, sends["invoke_ns"][earlier], np.where(until < 0, NEVER, until))
     result.report(INVERSION, np.arange(len(hits)), inversion, codes, ACKS, excuses=excuses)
+
+
+def _bound(p: KernelView, first: Array, second: Array) -> Array:
+    """Of each of `second`: the highest place of those of `first`, which are in the order of their
+    acknowledgements, that were acknowledged before it was sent; -1 = there is none."""
+    sends = p.sends
+    highest = np.maximum.accumulate(sends["place"][first])
+    before = np.searchsorted(sends["ack_ns"][first], sends["invoke_ns"][second], side="left")
+    return np.append(highest, -1)[before - 1]  # before = 0: the -1 at the end
+
+
+def _before_kept(p: KernelView, first: Array, later: Array) -> Array:
+    """Which of `later` stand before one that the log may have at the end (flags)."""
+    kept = first[p.may_be_kept(first)]
+    return np.asarray(_bound(p, kept, later) > p.sends["place"][later])
 
 
 def _opposed(p: KernelView, first: Array, second: Array) -> tuple[Array, Array]:

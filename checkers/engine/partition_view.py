@@ -318,6 +318,13 @@ class KernelView:
         """Of sends that the final reads did not show: those that they would show, were they in the log."""
         return rows[self._fates(rows)[0]]
 
+    def may_be_kept(self, rows: Array) -> Array:
+        """Which of these sends the log has at the end, as far as final reads tell (flags)."""
+        kept = np.ones(len(rows), bool)
+        unseen = np.flatnonzero(~self.shown_any[rows])
+        kept[unseen] = ~self._fates(rows[unseen])[0]
+        return kept
+
     def fates(self, rows: Array) -> tuple[Array, Array]:
         """Of sends that are withheld, or that the final reads did not show: the missing ones, the undecided
         ones. What compaction may have removed is neither."""

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from checkers.checks.consistency import INCONSISTENT
 from checkers.checks.durability import LOST
 from checkers.checks.group_offsets import PHANTOM_COMMIT, PhantomCommit
-from checkers.checks.real_time import INVERSION
+from checkers.checks.real_time import INVERSION, Inversion
 from checkers.checks.send_order import BETWEEN_OPS
 from checkers.engine.evidence import Wanted
 from checkers.engine.findings import Finding, LogFinding, Missed, What
@@ -20,6 +20,7 @@ CUT: Final = (LOST, INVERSION, INCONSISTENT, BETWEEN_OPS, PHANTOM_COMMIT)
 LACKED: Final = (
     " Where the log of that broker says so, its copy ended at or before the place when it began to lead."
     " No reader that was assigned the partition after the leader before it was in sync again got the record."
+    " Of a later record at a lower offset, each one that it stands before is gone, as final reads show."
 )
 """What shows that the leader did lack it, as evidence in words."""
 IN_LOGS: Final = (
@@ -67,8 +68,8 @@ def cut_off(leaders: ShortLeaders, suspicion: Suspicion) -> bool:
     committed, it is the record right below it, of several that stood there the last one."""
     run, finding = suspicion.run, suspicion.finding
     gone = _gone(run, finding)
-    if gone is None:
-        return False
+    if gone is None or (isinstance(finding, Inversion) and finding.kept):
+        return False  # no leader that lacks a record puts another one before what the log still has
     reads = suspicion.fetched.reads_of.get((finding.tp, gone.value), ())
     # a client hands out what it fetched long before: after an assignment it has nothing of that
     given_ns = max((run.assigned_ns(one) for one in reads if one.offset == gone.offset), default=-inf)

@@ -66,18 +66,26 @@ def recorded(
     committed: int = 0,
     starts: Sequence[tuple[int, int]] = (),
     reread: tuple[float, float] | None = None,
+    sends: Sequence[tuple[float, int]] = (),
 ) -> Run:
     """A run. Node 2, which leads, lost its power at 20 s, when its disk had the first two of these records. A
     record that was acknowledged at 10 s is gone; now another one stands at offset 0, of this leader epoch.
     later: offsets that the log has beside that. committed: by a group, at 50 s. starts: leader epochs that
     nodes say they began, each with the end of the log then. reread: when a consumer was assigned the
-    partition, and was given the record (s)."""
+    partition, and was given the record (s). sends: of further records, when each was sent, and its offset."""
     built = Built(tps=["x"], processes={1: Process(in_flight=1)})
     old, new = value_of(1, 0), value_of(1, 1)
     for value, at_s, place in ((old, acked_s, offset), (new, 40, 0)):
         op = Op(process=1, f="send", invoke=round(at_s * S), complete=round(at_s * S) + 1)
         op.mops.append(Send(tp=0, value=value, offset=place))
         built.ops.append(op)
+    shown = [(0, new)]
+    for number, (at_s, place) in enumerate(sends, 4):
+        built.processes[number] = Process(slot=number)
+        op = Op(process=number, f="send", invoke=round(at_s * S), complete=round(at_s * S) + 1)
+        op.mops.append(Send(tp=0, value=value_of(number, 0), offset=place))
+        built.ops.append(op)
+        shown.append((place, value_of(number, 0)))
     if committed:
         built.processes[2] = Process(slot=2, group=0)
         commit = Op(process=2, f="poll", invoke=50 * S, complete=50 * S + 1)
@@ -89,7 +97,9 @@ def recorded(
         read = Op(process=3, f="poll", invoke=given - 1, complete=given)
         read.mops += [Assign(tp=0, ns=assigned), Read(tp=0, offset=offset, value=old)]
         built.ops.append(read)
-    run = write_run(folder, final_reads(built, {0: [(0, new)]}, end=1).tables())
+    run = write_run(
+        folder, final_reads(built, {0: sorted(shown)}, end=1 + max(place for place, _ in shown)).tables()
+    )
     if starts:
         (run.cluster / "3").mkdir(parents=True)
         (run.cluster / "3/server.log").write_text("".join(start_line(*one) for one in starts))
@@ -251,3 +261,21 @@ def test_a_record_that_was_fetched_from_the_leader_was_cut_off_later(
     elected = ALONE | {"timestamp": elected_ms}
     found = labels(tmp_path / "run", [EVERY, ALONE, DOWN, AGAIN, elected], offset=5, reread=reread)
     assert found["lost-write"] == label
+
+
+@pytest.mark.parametrize(
+    ("sends", "label"),
+    [
+        ([(45, 10)], "last-replica"),
+        ([(41, 20), (45, 10)], ""),  # the log has both: it grew in its middle
+        ([(45, 20), (41, 10)], "last-replica"),  # these stand in their order
+    ],
+)
+def test_a_record_that_is_gone_explains_no_inversion_of_two_that_the_log_has(
+    tmp_path: Path, sends: list[tuple[float, int]], label: str
+) -> None:
+    """All are sent after the one that was cut off at offset 50 was acknowledged."""
+    changes = [EVERY, ALONE, DOWN, AGAIN, ALONE]
+    later = sorted(place for _, place in sends)
+    found = labels(tmp_path / "run", changes, offset=50, later=later, sends=sends)
+    assert found["offset-realtime-inversion"] == label
