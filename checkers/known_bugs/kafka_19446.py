@@ -13,7 +13,7 @@ from checkers.checks.durability import LOST
 from checkers.checks.isolation import ABORTED, PRECOMMITTED
 from checkers.checks.poll_order import SKIP, SKIP_INSIDE
 from checkers.engine.evidence import Wanted
-from checkers.engine.findings import Finding, LogFinding
+from checkers.engine.findings import Finding, LogFinding, What
 from checkers.known_bugs.bug import KnownBug
 from checkers.known_bugs.cancelled_markers import LateMarker
 from checkers.known_bugs.labelled_run import SLACK_MS, LabelledRun
@@ -57,7 +57,9 @@ def _marked_early(suspicion: Suspicion, op: OpRecord) -> dict[int, Way]:
     held: dict[int, Way] = {
         history.tp_numbers[name]: partial(_as_marked, late, run.asked(late, mine), suspicion.early)
         for late in run.late_markers(mine)
-        if late.delivered_ns <= suspicion.until_ns and _comes_into(run, late, op)
+        if late.delivered_ns <= suspicion.until_ns
+        and _comes_into(run, late, op)
+        and _sent_before(suspicion, late)
         for name in late.named & history.tp_numbers.keys()
     }
     until_ms = history.wall_ms(suspicion.until_ns) + SLACK_MS
@@ -65,11 +67,25 @@ def _marked_early(suspicion: Suspicion, op: OpRecord) -> dict[int, Way]:
         history.tp_numbers[name]: partial(_as_marked_at, given_up, suspicion.early)
         for given_up in run.given_up(mine)
         if given_up.ms <= until_ms
+        and _stands_before(suspicion, given_up)
         and run.takes_older(given_up.version, run.ns_of(given_up.ms))
         and (name := str(given_up.tp)) in history.tp_numbers
         and (hit := run.at_ms(mine, given_up.began_ms))
         and hit.op == op.op
     }
+
+
+def _sent_before(suspicion: Suspicion, late: LateRequest) -> bool:
+    """Of a record that was read too early: it may stand before a late marker."""
+    return not suspicion.early or suspicion.finding.only(What.SEND)[0].invoke_ns <= late.answered_ns
+
+
+def _stands_before(suspicion: Suspicion, late: LateMarker) -> bool:
+    """Likewise, by its place: in the same partition it is below the marker's."""
+    finding = suspicion.finding
+    if not suspicion.early or suspicion.run.partition(finding.tp) != late.tp:
+        return True
+    return finding.only(What.READ)[0].offset < late.offset
 
 
 def _comes_into(run: LabelledRun, late: LateRequest, op: OpRecord) -> bool:
@@ -84,8 +100,8 @@ def _comes_into(run: LabelledRun, late: LateRequest, op: OpRecord) -> bool:
 
 
 def _as_marked_at(late: LateMarker, early: bool, rows: Sequence[Written], ended: bool) -> bool:
-    """Records before the late marker in the log have its result, those behind it do not. early: one of them
-    was read by it."""
+    """Records before the late marker in the log have its result, those behind it do not. early: one was read
+    by it, which stands before it."""
     if early:
         return late.commit and any(one.place < late.offset for one in rows)
     return late.commit != ended and all((one.visible != ended) == (one.place < late.offset) for one in rows)
@@ -95,7 +111,7 @@ def _as_marked(
     late: LateRequest, asked: Set[bool], early: bool, rows: Sequence[Written], ended: bool
 ) -> bool:
     """Records in the log before the late marker came have its result, those sent after it do not. early: one
-    of them was read by it, and its own transaction may have ended in the same way."""
+    was read by it, which may stand before it, and its own transaction may have ended in the same way."""
     if early:
         return True in asked and any(one.sent_ns <= late.answered_ns for one in rows)
     return (
@@ -173,8 +189,9 @@ runs of 12 s in which the connection of each marker that a rule took was reset (
     " name, records acknowledged before they came have their result, and those sent after the answer do not"
     " (by brokers' logs: those before the marker, and those behind it); in all others the transaction ended"
     f" one way. The log has every acknowledged record (the final reads at read_uncommitted show it).{HIDDEN}"
-    " In brokers' logs: the marker of the finding is that second one, or was written in that partition"
-    " between the late request and its answer.",
+    " Of a record that was read before its transaction had asked for an end, that one itself was sent before"
+    " the answer, or stands before the marker. In brokers' logs: the marker of the finding is that second"
+    " one, or was written in that partition between the late request and its answer.",
     anomalies=(LOST, ABORTED, TORN, SKIP, SKIP_INSIDE, PRECOMMITTED),
     match=late_marker,
     wanted=late_marker_wanted,

@@ -26,7 +26,7 @@ from history.run_folder import Run
 from history.tables import TABLES
 from tests.checkers.known_bugs.test_log_findings import Logs
 from tests.checkers.known_bugs.test_markers_left_out import ID
-from tests.checkers.known_bugs.test_registry import late_end
+from tests.checkers.known_bugs.test_registry import late_end, with_another
 from tests.checkers.logs.made import at, of_all, tables
 from tests.checkers.logs.test_decisions import BEGAN_MS, LOG, PRODUCER
 from tests.histories.built import Built, Read, Send
@@ -297,6 +297,22 @@ def test_what_was_read_too_early_was_read_after_the_marker_came(
             if isinstance(mop, Send | Read) and (mop.tp, mop.value) == (0, value_of(1, 1)):
                 mop.offset = offset
     found = check_run(recorded(tmp_path / "run", built, logs, [line()])).anomalies
+    assert found["precommitted-read"].known_bug == bug
+
+
+@pytest.mark.parametrize(("offset", "bug"), [(5, BUG), (7, "")])
+def test_the_record_itself_stands_before_the_marker(tmp_path: Path, offset: int, bug: str) -> None:
+    """The marker at 6 ended the one at 5, and not the one behind it."""
+    built = read_aborted(0)
+    (mine, other) = built.ops[1].mops
+    assert isinstance(mine, Send)
+    assert isinstance(other, Send)
+    mine.ns, other.ns = (20 * S, round(20.2 * S)), (20 * S, round(20.3 * S))
+    value = with_another(built, offset=7, ns=(round(21.01 * S), round(21.02 * S)))
+    shown = mine.value if offset == 5 else value
+    read = Read(tp=0, offset=offset, value=shown, ns=(round(21.1 * S) - 1, round(21.1 * S)))
+    built.ops[1].mops.append(read)
+    found = check_run(recorded(tmp_path / "run", built, marked_late(second="Commit"), [line()])).anomalies
     assert found["precommitted-read"].known_bug == bug
 
 

@@ -663,6 +663,31 @@ def test_a_late_marker_came_before_what_was_read_too_early(
     assert labels_of(tmp_path / "run", built, *late, producers=epochs((1, 2)))["precommitted-read"] == bug
 
 
+def with_another(built: Built, *, offset: int, ns: tuple[int, int]) -> int:
+    """The second transaction, which commits, has another record in partition 0: the value of that."""
+    value = value_of(1, 9)
+    built.ops[1].outcome = Outcome.OK
+    built.ops[1].mops.append(Send(tp=0, value=value, offset=offset, ns=ns))
+    for op in built.ops:
+        if op.f == "final":
+            own = [mop for mop in op.mops if isinstance(mop, Read) and mop.offset != 5]
+            both = [(0, 5, value_of(1, 1)), (0, offset, value), (1, 5, value_of(1, 2))]
+            op.mops = [*own, *(Read(tp=tp, offset=place, value=one) for tp, place, one in both)]
+    return value
+
+
+@pytest.mark.parametrize(("sent_s", "bug"), [(20.4, "KAFKA-19446"), (20.6, "")])
+def test_the_record_itself_was_sent_before_the_late_marker_was_written(
+    tmp_path: Path, sent_s: float, bug: str
+) -> None:
+    """Another one of its transaction was: the marker that came at 20.5 s ended that one."""
+    built = moved(late_end(first=Outcome.OK, slow_s=1, visible=(0,)), (20, 20.2), (20, 20.3))
+    value = with_another(built, offset=7, ns=(round(sent_s * S), round(20.8 * S)))
+    built.ops[1].mops.append(Read(tp=0, offset=7, value=value, ns=(21 * S - 1, 21 * S)))
+    late = late_request("write_txn_markers", "producer 7/0, x-0", comes_s=20.5)
+    assert labels_of(tmp_path / "run", built, *late, producers=epochs((1, 2))) == {"precommitted-read": bug}
+
+
 @pytest.mark.parametrize("twin", [False, True])
 def test_another_process_has_fenced_the_end_of_its_predecessor(tmp_path: Path, twin: bool) -> None:
     """Also where a twin, another slot with the same transactional id, had a transaction in between."""
