@@ -1,6 +1,6 @@
 """A known bug: what it is, and how a finding shows it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from checkers.engine.evidence import Wanted
@@ -10,7 +10,14 @@ from checkers.known_bugs.transaction_fates import Suspicion
 
 Match = Callable[[Suspicion], bool]
 
+Together = Callable[[LabelledRun, Sequence[Finding]], Sequence[bool]]
+
 LogMatch = Callable[[LabelledRun, LogFinding], bool]
+
+
+def all_together(run: LabelledRun, findings: Sequence[Finding]) -> list[bool]:
+    """For signatures that say of each finding alone that it is the bug's."""
+    return [True] * len(findings)
 
 
 def no_records(run: LabelledRun, finding: Finding) -> Wanted | None:
@@ -27,6 +34,7 @@ class KnownBug:
     docs/known-bugs.md.
     wanted: the records that `match` needs beside the finding; None = it does not bear the signature.
     in_logs: class of a finding in brokers' logs -> whether it bears the signature.
+    together: of all that bear it, which ones what is on record of the bug explains together.
     """
 
     title: str
@@ -39,6 +47,7 @@ class KnownBug:
     match: Match = field(default=lambda _: False, repr=False)
     wanted: Callable[[LabelledRun, Finding], Wanted | None] = field(default=no_records, repr=False)
     in_logs: Mapping[str, LogMatch] = field(default_factory=dict, repr=False)
+    together: Together = field(default=all_together, repr=False)
 
     @property
     def url(self) -> str:

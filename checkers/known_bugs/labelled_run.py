@@ -54,6 +54,11 @@ class LostState(NamedTuple):
     new: CoordinatorElected
     first: CoordinatorElected
 
+    @property
+    def records(self) -> int:
+        """How many it loaded that the successor did not have."""
+        return self.old.start - self.new.start
+
 
 def _has_more(new: CoordinatorElected, old: CoordinatorElected) -> bool:
     """A coordinator loaded what a later one lacks, and what was not committed."""

@@ -111,7 +111,17 @@ def labels(history: History, evidence: Evidence, findings: Sequence[Finding]) ->
         suspicion = Suspicion(run, findings[number], fetched, known)
         if not found[number] and KNOWN_BUGS[name].match(suspicion):
             found[number] = name
+    _drop_too_many(run, findings, found)
     return found
+
+
+def _drop_too_many(run: LabelledRun, findings: Sequence[Finding], found: list[str]) -> None:
+    """Take the labels off findings that a bug does not explain together."""
+    for name, bug in KNOWN_BUGS.items():
+        numbers = [number for number, label in enumerate(found) if label == name]
+        kept = bug.together(run, [findings[number] for number in numbers]) if numbers else ()
+        for number, keeps in zip(numbers, kept, strict=True):
+            found[number] = name if keeps else ""
 
 
 def _in_logs(run: LabelledRun, finding: LogFinding) -> str:

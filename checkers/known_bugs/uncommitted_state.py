@@ -15,12 +15,12 @@ from checkers.checks.durability import LOST
 from checkers.checks.exactly_once import LOST as NEVER_COPIED
 from checkers.checks.group_delivery import NEVER_GIVEN
 from checkers.checks.isolation import ABORTED
-from checkers.checks.poll_order import SKIP, SKIP_INSIDE
+from checkers.checks.poll_order import SKIP, SKIP_INSIDE, Skipped
 from checkers.checks.stability import HANGING, STUCK
 from checkers.engine.evidence import Wanted
 from checkers.engine.findings import OK, Finding, LogFinding
 from checkers.known_bugs.bug import KnownBug
-from checkers.known_bugs.labelled_run import SLACK_MS, LabelledRun
+from checkers.known_bugs.labelled_run import SLACK_MS, LabelledRun, LostState
 from checkers.known_bugs.log_findings import client_transactions, marker_at, transactional_ids
 from checkers.known_bugs.transaction_fates import (
     HIDDEN,
@@ -115,8 +115,8 @@ def _state(sent: MarkersSent) -> str:
 def state_went_back(run: LabelledRun, finding: LogFinding) -> bool:
     """While this transaction was under way a coordinator of its id loaded the end of the log, and a
     successor, in sync then, did not have it; and the finding shows what the log lacks: a decision that was
-    acted upon, or a partition of the transaction. Where no client of the run has it (an application's), the
-    marker itself says which coordinator wrote it."""
+    acted upon, a commit that was answered, or a partition of the transaction. Where no client of the run has
+    it (an application's), the marker itself says which coordinator wrote it."""
     if finding.check not in (DECIDED, NAMED, AGREE, ANSWERED, MARKERS_LOGGED):
         return False
     ops = list(client_transactions(run, finding))
@@ -137,9 +137,11 @@ def _lost(run: LabelledRun, finding: LogFinding, op: OpRecord) -> bool:
     if not gone:
         return False
     if finding.check == MARKERS_LOGGED:
-        return any(one.old.node in finding.nodes for one in gone)
-    if finding.check == ANSWERED:
-        return True
+        sent = _markers_sent(run, finding)
+        epochs = {(one["client"], one["coordinator_epoch"]) for one in sent if one["ms"] == finding.ms}
+        return any((one.old.node, one.old.epoch) in epochs for one in gone)
+    if finding.check == ANSWERED:  # with a place: the log has a decision, which the client contradicts
+        return finding.offset < 0
     # that it was acknowledged tells when it was written: its own time is that of its making, before that
     let_in = run.first_ack_ns(op, str(finding.log)) >= run.acted_since_ns(gone)
     if finding.check == NAMED:
@@ -193,6 +195,47 @@ def _markers_sent(run: LabelledRun, finding: LogFinding) -> list[TableRow]:
     ]
 
 
+# ---- of all findings
+
+
+def as_many_as_records(run: LabelledRun, findings: Sequence[Finding]) -> list[bool]:
+    """Each lost record is of one transactional id: where more ids have findings than records were lost, by
+    which alone they can be explained, none is explained."""
+    every = [_ids(run, finding) for finding in findings]
+    lost = defaultdict[frozenset[LostState], set[str]](set)
+    for finding, ids in zip(findings, every, strict=True):
+        if not isinstance(finding, Skipped):  # of what one has passed over, some may not be wrong
+            for name, gone in ids.items():
+                lost[gone].add(name)
+    too_many: set[str] = set()
+    for gone in [*lost]:
+        mine = {name for some, names in lost.items() if some <= gone for name in names}
+        too_many |= mine if len(mine) > sum(one.records for one in gone) else set()
+    return [too_many.isdisjoint(ids) for ids in every]
+
+
+def _ids(run: LabelledRun, finding: Finding) -> dict[str, frozenset[LostState]]:
+    """The transactional ids that a finding is about -> what coordinators lost meanwhile. None of what no loss
+    explains."""
+    if not isinstance(finding, LogFinding):
+        ops = [run.history.op(number) for number in behind(run, finding)]
+    elif finding.name == EARLY:
+        return {}
+    elif not (ops := [*client_transactions(run, finding)]):
+        ids = transactional_ids(run, finding)
+        return {
+            name: frozenset(run.lost_states(some[0].partition))
+            for name in ids
+            if (some := run.records_of(name))
+        }
+    found = defaultdict[str, frozenset[LostState]](frozenset)
+    for op in ops:
+        name = run.transactional_id(op.process)
+        if records := run.records_of(name):
+            found[name] |= frozenset(run.went_back(records[0].partition, op))
+    return {name: gone for name, gone in found.items() if gone}
+
+
 BUG: Final = KnownBug(
     title="New transaction coordinator acted upon state that was not committed",
     page="findings/uncommitted-transaction-state.md",
@@ -218,13 +261,16 @@ KAFKA-20734.""",
     " sent after loading. In all other partitions the transaction ended one way, and the log has every"
     " acknowledged record (the final reads at read_uncommitted show it). A record that a group was never"
     f" given, or never copied, is of that transaction and hidden so.{HIDDEN} In brokers' logs: the finding is"
-    " a decision, an answer or a partition of that transaction that `__transaction_state` lacks; of a"
-    " marker, the coordinator that lost its state wrote it. Or, where messages were captured, a coordinator"
-    " sent markers of that transaction by a decision that a leader before it had appended, and could not"
-    " know that it was committed (`early-act`; it need not harm).",
+    " a decision, a commit that was answered or a partition of that transaction that `__transaction_state`"
+    " lacks (never a decision there that the client contradicts); of a marker, the coordinator that lost its"
+    " state wrote it, with that coordinator epoch. All transactional ids that are explained so by a loss are"
+    " at most as many as the records that were lost; of more, none is. Or, where messages were captured, a"
+    " coordinator sent markers of that transaction by a decision that a leader before it had appended, and"
+    " could not know that it was committed (`early-act`; it need not harm).",
     anomalies=(LOST, ABORTED, TORN, SKIP, SKIP_INSIDE, NEVER_COPIED, NEVER_GIVEN, STUCK, HANGING),
     match=uncommitted,
     in_logs=dict.fromkeys((LOST_DECISION, TORN_DECISION, HANGING_PARTITION), state_went_back)
     | {EARLY: acted_upon_what_it_loaded},
     wanted=uncommitted_wanted,
+    together=as_many_as_records,
 )

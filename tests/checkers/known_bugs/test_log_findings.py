@@ -210,20 +210,27 @@ TWO = (
 
 
 @pytest.mark.parametrize(
-    ("lines", "node", "bug"),
+    ("lines", "node", "epoch", "bug"),
     [
-        ((B, C), 2, "uncommitted-state"),
-        (TWO, 2, "uncommitted-state"),
-        (TWO, 3, "uncommitted-state"),
-        (TWO, 1, ""),  # it lost nothing
-        (LATER, 2, ""),
+        ((B, C), 2, 1, "uncommitted-state"),
+        ((B, C), 2, 4, ""),  # it leads again, by then
+        (TWO, 2, 1, "uncommitted-state"),
+        (TWO, 3, 2, "uncommitted-state"),
+        (TWO, 1, 3, ""),  # it lost nothing
+        (LATER, 2, 1, ""),
     ],
 )
 def test_a_coordinator_that_lost_its_state_sent_the_markers(
-    tmp_path: Path, lines: tuple[str, ...], node: int, bug: str
+    tmp_path: Path, lines: tuple[str, ...], node: int, epoch: int, bug: str
 ) -> None:
     """A message has markers of T2 that no decision explains."""
-    history, kept = recorded(tmp_path / "run", aborted_early(), OK, OK, OK, lines=lines)
+    logs = aborted_early()
+    row: dict[str, Any] = {"number": 0, "ms": BEGAN_MS + T2 + 5}
+    row |= {"client": node, "server": 1, "answer": False}
+    row |= {"api": WRITE_TXN_MARKERS, "producer_id": PRODUCER, "producer_epoch": 0}
+    row["coordinator_epoch"] = epoch
+    history, _ = recorded(tmp_path / "run", logs, OK, OK, OK, lines=lines)
+    kept = evidence.Evidence(tables({**logs.made, "frames": [row], "frame_parts": [row]}))
     finding = LogFinding(
         check="markers-logged",
         name="lost-decision",
@@ -295,6 +302,14 @@ def test_the_log_lacks_a_decision_that_a_client_got(tmp_path: Path, lines: tuple
     logs.transaction(T1, P0, P1)
     logs.transaction(T2, P0, P1, commit=False)
     assert labels(tmp_path / "run", logs, OK, OK, lines=lines) == {"answers-decided": bug}
+
+
+def test_a_decision_that_the_log_has_was_not_lost(tmp_path: Path) -> None:
+    """The client saw an abort, and the log has the commit."""
+    logs = Logs()
+    logs.transaction(T1, P0, P1)
+    logs.transaction(T2, P0, P1)
+    assert labels(tmp_path / "run", logs, OK, FAIL, lines=(B, C)) == {"answers-decided": ""}
 
 
 # ---- KAFKA-19446

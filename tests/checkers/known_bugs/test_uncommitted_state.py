@@ -16,8 +16,8 @@ from history.run_folder import Run
 from history.verdict import Verdict
 from tests.checkers.known_bugs.test_markers_left_out import ID, S, beside, hanging, line, passed, torn
 from tests.checkers.logs.made import at, batch, tables, whole
-from tests.histories.built import Built, Op, Process, Send
-from tests.histories.folders import check_run, write_run
+from tests.histories.built import Built, Op, Process, Send, final_reads
+from tests.histories.folders import NAMES, check_run, write_run
 
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 BEGAN_MS = int(BEGAN.timestamp() * 1000)
@@ -340,3 +340,43 @@ def test_what_brokers_say_of_coordinators(tmp_path: Path) -> None:
         frozenset({"x-0", "y-0"}),
     )
     assert (second.commit, second.partitions) == (False, frozenset())
+
+
+def several(ids: int) -> tuple[Built, CoordinatorLog]:
+    """As many transactions of different ids as these, each with a record in x, y and z. The log does not name
+    z, and what is there is hidden."""
+    built, records = Built(tps=["x", "y", "z"]), []
+    shown: dict[int, list[tuple[int, int]]] = {0: [], 1: [], 2: []}
+    hidden: dict[int, list[tuple[int, int]]] = {0: [], 1: [], 2: []}
+    for number, name in enumerate(NAMES["txn_id"][:ids], 1):
+        built.processes[number] = Process(txn_id=number - 1, slot=number)
+        op = Op(process=number, f="txn", invoke=10 * S, complete=14 * S, txn=True)
+        for tp in range(3):
+            op.mops.append(Send(tp=tp, value=value_of(number, tp), offset=number - 1, ns=(10 * S, 11 * S)))
+            (hidden if tp == 2 else shown)[tp].append((number - 1, value_of(number, tp)))
+        built.ops += [op, Op(process=number, f="txn", invoke=59 * S, complete=60 * S, txn=True)]
+        own: dict[str, object] = {"transactional_id": name, "producer_id": 2000 + number}
+        records += [replace(one, **own) for one in LACKS_Z.records]
+    return final_reads(built, shown, hidden, end=20), log(*sorted(records, key=lambda one: one.ms))
+
+
+@pytest.mark.parametrize(
+    ("lost", "ids", "bug"), [(2, 2, "uncommitted-state"), (3, 2, "uncommitted-state"), (1, 2, ""), (2, 3, "")]
+)
+def test_each_id_whose_state_was_lost_had_a_record_among_the_lost_ones(
+    tmp_path: Path, lost: int, ids: int, bug: str
+) -> None:
+    built, logged = several(ids)
+    loaded = leads(10.8, 2, 1, 77 + lost, 77, "2,3")
+    found = judged(tmp_path / "run", built, logged, loaded, C).anomalies
+    named = {name: (each.disallowed, each.known_bug) for name, each in found.items() if each.disallowed}
+    assert named == {"lost-write": (ids, bug), "torn-txn": (ids, bug)}
+
+
+def test_losses_at_different_times_explain_their_own_transactions(tmp_path: Path) -> None:
+    """One record was lost while the transactions were open; others before they began explain nothing."""
+    built, logged = several(2)
+    before = leads(2, 2, 1, 90, 70, "2,3"), leads(3, 3, 2, 75, 70, "3")
+    then = leads(10.8, 2, 3, 78, 77, "2,3"), leads(13, 3, 4, 77, 77, "3")
+    found = judged(tmp_path / "run", built, logged, *before, *then).anomalies
+    assert {each.known_bug for each in found.values() if each.disallowed} == {""}
