@@ -13,30 +13,58 @@ from checkers.logs.elections import Elections, elections
 from checkers.logs.transactions import NEVER
 from core.op import TopicPartition
 from history.evidence import Evidence
+from history.evidence_tables import END
 from history.replica_lines import LearntLine
 from model.accepting.partition_state import ElectionKind, election
 from model.protocol.messages import PartitionState
 
+UNDER_WAY_NS: Final = 1_000_000_000
+"""An acknowledgement may be on its way for so long, and a fetch that began before it."""
+
 
 class Granted(NamedTuple):
     """A change that took further replicas into the in-sync set of a leader, and the election of one of them
-    in the next leader epoch. known: the leader's partition epoch before."""
+    in the next leader epoch. known: the leader's partition epoch before. members: the replicas that it
+    counts with where it has forgotten the others. elected, ms: partition epoch and time of the election."""
 
     leader: int
     known: int
     epoch: int
+    members: frozenset[int]
+    elected: int
+    ms: int
 
 
 def _leaders(run: LabelledRun, tp: TopicPartition) -> list[ShortLeader]:
     """Where the leader had the metadata record of its change before after the controller's answer, and did
-    not learn meanwhile that it was granted more: from the record on it may have forgotten that request."""
+    not learn meanwhile that it was granted more: from the record on it may have forgotten that request. What
+    it no longer acknowledges the new leader does, and loses by another bug."""
     found = []
     for one in run.evidence.once(_granted).get(tp, ()):
         lines = run.learnt.get((one.leader, str(tp)), ())
         if unaware := _unaware(run, lines, one.known):
             forgot_ns, learnt_ns = unaware
-            found.append(ShortLeader(learnt_ns, one.epoch, forgot_ns))
+            until_ns = min(learnt_ns, _leads_until_ns(run, tp, one, forgot_ns))
+            found.append(ShortLeader(until_ns, one.epoch, forgot_ns))
     return found
+
+
+def _leads_until_ns(run: LabelledRun, tp: TopicPartition, one: Granted, since_ns: int) -> int:
+    """Until when the old leader may have acknowledged records: its process ended, or one that it counts with
+    heard of the new leader and fetched from it no more. Where none says so, it was when that was elected."""
+    ended = (
+        row["at_ns"]
+        for row in run.evidence.table("takes").to_pylist()
+        if row["node"] == one.leader and row["why"] != END and row["at_ns"] >= since_ns
+    )
+    heard = [
+        run.history.wall_ns(line.wall)
+        for node in one.members
+        for line in run.learnt.get((node, str(tp)), ())
+        if line.partition_epoch >= one.elected
+    ]
+    elected = [run.ns_of(one.ms)] if one.ms > 0 and not heard else []  # controllers of the model tell no time
+    return min([*ended, *heard, *elected], default=NEVER - UNDER_WAY_NS) + UNDER_WAY_NS
 
 
 def _unaware(run: LabelledRun, lines: Sequence[LearntLine], known: int) -> tuple[int, int] | None:
@@ -64,9 +92,19 @@ def _of(lineage: Elections) -> Iterator[Granted]:
     if lineage.unknown or lineage.by_zookeeper:
         return
     for at, ((_, old), (_, new)) in enumerate(pairwise(lineage.states)):
-        elected = _elected_next(lineage.states[at + 1 :]) if _grows(old, new) else None
-        if elected and elected.leader in {*new.isr} - {*old.isr}:
-            yield Granted(old.leader, old.partition_epoch, elected.leader_epoch)
+        found = _elected_next(lineage.states[at + 1 :]) if _grows(old, new) else None
+        if found is None:
+            continue
+        ms, elected = found
+        if elected.leader in {*new.isr} - {*old.isr}:
+            yield Granted(
+                leader=old.leader,
+                known=old.partition_epoch,
+                epoch=elected.leader_epoch,
+                members=frozenset(old.isr) - {old.leader},
+                elected=elected.partition_epoch,
+                ms=ms,
+            )
 
 
 def _grows(old: PartitionState, new: PartitionState) -> bool:
@@ -74,11 +112,12 @@ def _grows(old: PartitionState, new: PartitionState) -> bool:
     return same and old.leader >= 0 and {*old.isr} < {*new.isr}
 
 
-def _elected_next(states: Sequence[tuple[int, PartitionState]]) -> PartitionState | None:
-    """With the next leader, where that is elected cleanly; None = there is none."""
-    for (_, old), (_, new) in pairwise(states):
+def _elected_next(states: Sequence[tuple[int, PartitionState]]) -> tuple[int, PartitionState] | None:
+    """When the next leader is elected (ms), and the state with it, where that is clean; None = there is
+    none."""
+    for (_, old), (ms, new) in pairwise(states):
         if new.leader_epoch > old.leader_epoch and new.leader >= 0:
-            return new if election(old, new) is ElectionKind.CLEAN else None
+            return (ms, new) if election(old, new) is ElectionKind.CLEAN else None
     return None
 
 
@@ -98,14 +137,17 @@ A run met it by chance: `queue` under `power:all`, preset `flush-each`, 4.4.0, w
 slow. The nemeses `wire:alter-partition` and `wire:fetch-metadata` hold what has to be late. The model keeps
 the request ([table](model/isr.md#isr-request-outlives)); with the planted bug `old-news-end-a-request` it
 does this.""",
-    evidence="The metadata log takes further replicas into the in-sync set of a leader, and the next leader"
-    " is one of these, elected cleanly. The log of the leader before says that it had the partition epoch"
-    " before that change by the controller's answer (`ISR updated to … and version updated to N`), then the"
-    " metadata record of the same (`Skipped the become-leader state change … partitionEpoch=N`), and that it"
-    " knew of no newer one until later. The record was acknowledged in between. (That it forgot a request"
-    " then, no line says.) The log that the partition has at the end ends below its place, or has there what"
-    f" was written in the new leader's epoch or a later one.{LACKED} In brokers'"
-    " logs only `acknowledged-held` knows when that was: the others of its class get no label.",
+    evidence="The metadata log takes further replicas into the in-sync set of a leader, and the next"
+    " leader is one of these, elected cleanly. The log of the leader before says that it had the partition"
+    " epoch before that change by the controller's answer (`ISR updated to … and version updated to N`),"
+    " then the metadata record of the same (`Skipped the become-leader state change … partitionEpoch=N`),"
+    " and that it knew of no newer one until later. The record was acknowledged in between, and at most a"
+    " second after the old leader can have acknowledged anything: until its files were read after its death;"
+    " until a replica that it counts with says that it has the election; where none says so, until the"
+    " election itself, if the metadata log has its time. (That it forgot a request then, no line says.) The"
+    " log that the partition has at the end ends below its place, or has there what was written in the new"
+    f" leader's epoch or a later one.{LACKED} In brokers' logs only `acknowledged-held` knows when that was:"
+    " the others of its class get no label.",
     anomalies=CUT,
     match=partial(cut_off, _leaders),
     wanted=partial(wanted, _leaders),

@@ -12,7 +12,7 @@ from checkers.known_bugs import last_replica
 from checkers.logs import elections
 from core.op import TopicPartition, value_of
 from history import evidence
-from history.evidence_tables import END, LOST_POWER
+from history.evidence_tables import END, KILLED, LOST_POWER
 from history.run_folder import Run
 from tests.checkers.logs.made import batch, tables, whole
 from tests.histories.built import Assign, Built, Commit, Op, Process, Read, Send, final_reads
@@ -67,12 +67,14 @@ def recorded(
     starts: Sequence[tuple[int, int]] = (),
     reread: tuple[float, float] | None = None,
     sends: Sequence[tuple[float, int]] = (),
+    killed_s: int = 0,
 ) -> Run:
     """A run. Node 2, which leads, lost its power at 20 s, when its disk had the first two of these records. A
     record that was acknowledged at 10 s is gone; now another one stands at offset 0, of this leader epoch.
     later: offsets that the log has beside that. committed: by a group, at 50 s. starts: leader epochs that
     nodes say they began, each with the end of the log then. reread: when a consumer was assigned the
-    partition, and was given the record (s). sends: of further records, when each was sent, and its offset."""
+    partition, and was given the record (s). sends: of further records, when each was sent, and its offset.
+    killed_s: when node 2 was killed, 0 = it was not."""
     built = Built(tps=["x"], processes={1: Process(in_flight=1)})
     old, new = value_of(1, 0), value_of(1, 1)
     for value, at_s, place in ((old, acked_s, offset), (new, 40, 0)):
@@ -118,6 +120,7 @@ def recorded(
     log = [{"take": 1, "node": 1, "snapshot": -1, "offset": at, **row} for at, row in enumerate(rows)]
     takes = [
         *[{"take": 0, "node": 2, "at_ns": 20 * S, "why": LOST_POWER}] * loses_power,
+        *[{"take": 0, "node": 2, "at_ns": killed_s * S, "why": KILLED}] * (killed_s > 0),
         {"take": 1, "node": 1, "at_ns": 90 * S, "why": END},
         {"take": 1, "node": 2, "at_ns": 90 * S, "why": END},
     ]

@@ -142,3 +142,34 @@ def test_brokers_say_which_partition_epoch_they_learnt_and_how(tmp_path: Path) -
         LearntLine(BEGAN + timedelta(seconds=at_s), epoch, answered)
         for at_s, epoch, answered in [(5, 2, True), (6, 3, True), (7, 3, False), (8, 4, False), (9, 5, False)]
     ]
+
+
+def has_heard(at_s: float) -> str:
+    """Node 1, which the old leader counts with, follows the new one."""
+    return follows(at_s, 4).replace("id=2]", "id=1]")
+
+
+@pytest.mark.parametrize(
+    ("acked_s", "lines", "heard", "killed_s", "label"),
+    [
+        (30.5, FORGETS, (), 0, "pending-expansion"),
+        (80, FORGETS, (), 0, ""),  # the new leader acknowledged it
+        (80, (*FORGETS, follows(82, 4)), (), 0, ""),
+        (60, FORGETS, (has_heard(70),), 0, "pending-expansion"),  # both are cut off from the controllers
+        (80, FORGETS, (has_heard(70),), 0, ""),
+        (60, FORGETS, (has_heard(70),), 50, ""),  # it was dead by then
+        (60, FORGETS, (has_heard(29).replace("epoch 4", "epoch 3"), has_heard(70)), 0, "pending-expansion"),
+    ],
+)
+def test_what_the_new_leader_acknowledged_is_lost_by_another_bug(
+    tmp_path: Path, acked_s: float, lines: Sequence[str], heard: Sequence[str], killed_s: int, label: str
+) -> None:
+    """It is elected at 30 s; its log ends at 1 then."""
+    run = recorded(
+        tmp_path / "run", GRANTED, loses_power=False, acked_s=acked_s, offset=5, starts=[(2, 1)],
+        killed_s=killed_s,
+    )  # fmt: skip
+    for node, some in ((2, lines), (1, heard)):
+        (run.cluster / str(node)).mkdir(parents=True, exist_ok=True)
+        (run.cluster / str(node) / "server.log").write_text("".join(some))
+    assert check_run(run).anomalies["lost-write"].known_bug == label
