@@ -6,8 +6,8 @@ only where nothing disturbed them. An accepted or rejected record stays so, unle
 and has not heard of it gives it out from its memory. KIP-932.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final
 
@@ -19,6 +19,7 @@ from checkers.engine.findings import FAIL, FINAL, RC, Finding, PartitionResult, 
 from checkers.engine.partition_view import KernelView
 from checkers.engine.share_groups import Delivery, Life, RunShareGroups, Said
 from checkers.windows import OF_SHARES
+from core.first_few import first_few
 from core.internal_topics import TRANSACTION_TOPIC
 from core.op import Acknowledgement, Outcome
 from history.reader import History
@@ -31,13 +32,16 @@ SKIP: Final = "share-skip"
 ABORTED: Final = "share-aborted-read"
 COUNT: Final = "share-count"
 LIMIT: Final = "share-over-limit"
+SHOWN: Final = 4
+"""Further deliveries that a sentence names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Redelivery(Finding):
-    """A record that was delivered after it had ended, by `said`."""
+    """A record that was delivered after it had ended, by `said`. further: what else is so of this record."""
 
     said: Said
+    further: Sequence["Redelivery"] = ()
 
     def sentence(self, history: History) -> str:
         """Who ended it, and who got it again."""
@@ -47,7 +51,14 @@ class Redelivery(Finding):
             f"{history.client(self.said.process)} had {verb} {d.text(history)} (op {self.said.op}), and had"
             f" the answer {at(history, self.said.done_ns)}; yet share group {history.group(self.key[1])}"
             f" delivered it again at offset {d.offset}, to {history.client(d.process)} (op {d.op})."
+            f"{_likewise(self.further)}"
         )
+
+
+def _likewise(further: Sequence[Finding]) -> str:
+    """The ops that show what else was found of a record."""
+    ops = [f"op {one.records[-1].op}" for one in further]
+    return f" Likewise later: {first_few(ops, SHOWN)}." if ops else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,10 +113,12 @@ class AbortedDelivery(Finding):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountFell(Finding):
-    """A delivery whose count is not above that of an earlier one. before, after: the counts."""
+    """A delivery whose count is not above that of an earlier one. before, after: the counts. further: what
+    else is so of this record."""
 
     before: int
     after: int
+    further: Sequence["CountFell"] = ()
 
     def sentence(self, history: History) -> str:
         """Both deliveries."""
@@ -113,7 +126,7 @@ class CountFell(Finding):
         return (
             f"Share group {history.group(self.key[1])} delivered {first.text(history)} with delivery count"
             f" {self.before} (op {first.op}), and later with count {self.after} (op {second.op}); its leader"
-            " had not changed."
+            f" had not changed.{_likewise(self.further)}"
         )
 
 
@@ -145,7 +158,8 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
             _ended(p, key, life, groups, result)
             if group not in p.known.cut_groups:
                 result.add(TWO_HOLDERS, [*_two_holders(key, life, groups, answered)][:1])
-            result.add(COUNT, [*_fallen(key, life, groups)][:1])
+            falls = [*_fallen(key, life, groups)]
+            result.add(COUNT, [replace(one, further=falls[1:]) for one in falls[:1]])
             result.add(LIMIT, [*_over(key, life, groups)][:1])
         _aborted(p, group, lives, result)
         if group not in p.known.cut_groups:
@@ -164,20 +178,32 @@ def _ended(p: KernelView, key: Key, life: Life, groups: RunShareGroups, result: 
     """Delivered after the end of the record. An answer that came before the lock can have ended is about the
     process's own delivery; a later one says no more than that the leader knew of an end. A leader that was
     replaced, and has not heard of it, may not know the end."""
+    ended = []
     for said in life.said:
         held = life.held(said) if said.ends and said.outcome is Outcome.OK else None
-        if held is None or said.done_ns > held.since_ns + groups.lock_ns:
-            continue
-        later = (one for one in life.deliveries if one.since_ns > said.done_ns)
-        owed = (one for one in later if not groups.may_be_of_replaced(key[0], life, one, said.done_ns))
-        again = next(owed, None)
-        if again is not None:
-            since, until = np.full(1, said.invoke_ns), np.full(1, again.done_ns)
-            excuse = int(p.excuses_with(since, until, *OF_SHARES)[0])
-            shown = (_shown(p.tp, key[2], again),)
-            found = Redelivery(key=key, process=said.process, records=shown, at_ns=again.done_ns, said=said)
-            result.add(REDELIVERY, [found], excuse)
-            return
+        if held is not None and said.done_ns <= held.since_ns + groups.lock_ns:
+            ended.append(said)
+    owed = {said: [*_owed(key, life, said, groups)] for said in ended}
+    first = next((said for said in ended if owed[said]), None)
+    if first is None:
+        return
+    found = _again(key, first, owed[first][0])
+    last = ((one, [said for said in ended if one in owed[said]][-1:]) for one in life.deliveries)
+    every = [_again(key, said, one) for one, some in last for said in some]
+    since, until = np.full(1, first.invoke_ns), np.full(1, found.at_ns)
+    excuse = int(p.excuses_with(since, until, *OF_SHARES)[0])
+    result.add(REDELIVERY, [replace(found, further=[one for one in every if one != found])], excuse)
+
+
+def _owed(key: Key, life: Life, said: Said, groups: RunShareGroups) -> Iterator[Delivery]:
+    """The deliveries of a record after it had ended, but for those of a leader that may not know it."""
+    later = (one for one in life.deliveries if one.since_ns > said.done_ns)
+    return (one for one in later if not groups.may_be_of_replaced(key[0], life, one, said.done_ns))
+
+
+def _again(key: Key, said: Said, one: Delivery) -> Redelivery:
+    shown = (_shown(key[0], key[2], one),)
+    return Redelivery(key=key, process=said.process, records=shown, at_ns=one.done_ns, said=said)
 
 
 def _pairs(life: Life) -> Iterator[tuple[Delivery, Delivery]]:
@@ -217,7 +243,7 @@ def _two_holders(key: Key, life: Life, groups: RunShareGroups, answered: dict[in
         )
 
 
-def _fallen(key: Key, life: Life, groups: RunShareGroups) -> Iterator[Finding]:
+def _fallen(key: Key, life: Life, groups: RunShareGroups) -> Iterator[CountFell]:
     for first, second in _pairs(life):
         if second.times <= first.times and groups.calm(first.since_ns, second.done_ns):
             yield CountFell(

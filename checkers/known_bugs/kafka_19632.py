@@ -126,7 +126,8 @@ with count 1, in the 2 minutes in which the run waited for a member that was giv
     " partition got one (by the metadata log, by what was seen of the cluster, or since a newer leader epoch"
     " was stored), or no member of the group was between two answers of the leader. Where only connections"
     " of its members broke, the history does not show that their sessions ended: such a finding bears no"
-    " label. In brokers’ logs: the record that sets the start offset back, within one batch.",
+    " label. A known bug has to explain each such delivery of the record. In brokers’ logs: the record that"
+    " sets the start offset back, within one batch.",
     anomalies=(REDELIVERY, COUNT),
     match=_below_start,
     in_logs={VIOLATION: _went_back},

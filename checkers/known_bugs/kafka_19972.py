@@ -48,7 +48,7 @@ librdkafka's are given nothing on 4.1 (KAFKA-19846).""",
     " (one that is lower has another cause: the bug takes back one delivery); the member that had it before"
     " had died or begun to leave by then: it did no op any more, and had not acknowledged it. Where only its"
     " connection broke, and it lives on, the history does not show that its session ended: such a finding"
-    " bears no label.",
+    " bears no label. A known bug has to explain each such pair of the record.",
     anomalies=("share-count",),
     match=_given_back,
 )

@@ -8,11 +8,13 @@ Not here: how findings are made (docs/checks.md). docs/known-bugs.md is made of 
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from checkers.checks.group_offsets import PhantomCommit
 from checkers.checks.integrity import ForeignRecord
 from checkers.checks.poll_order import Skipped
+from checkers.checks.share_groups import CountFell, Redelivery
 from checkers.engine.evidence import fetch
 from checkers.engine.findings import Finding, LogFinding
 from checkers.known_bugs import (
@@ -81,10 +83,23 @@ KNOWN_BUGS: Final[dict[str, KnownBug]] = {
 
 
 def labels(history: History, evidence: Evidence, findings: Sequence[Finding]) -> list[str]:
-    """Of each finding: the id of the known bug whose signature it bears, "" = none.
+    """Of each finding: the id of the known bug whose signature it bears, "" = none. One that stands for
+    further ones has a label only where each of these has one, too.
 
     Raises: HistoryError, where a file cannot be read.
     """
+    further = [
+        (at, replace(one, name=of.name))
+        for at, of in enumerate(findings)
+        if isinstance(of, Redelivery | CountFell)
+        for one in of.further
+    ]
+    found = _each(history, evidence, [*findings, *(one for _, one in further)])
+    open_ = {at for (at, _), label in zip(further, found[len(findings) :], strict=True) if not label}
+    return ["" if at in open_ else label for at, label in enumerate(found[: len(findings)])]
+
+
+def _each(history: History, evidence: Evidence, findings: Sequence[Finding]) -> list[str]:
     run = LabelledRun(
         history,
         evidence,

@@ -63,7 +63,8 @@ after 312). The leader did not change before its next write, so no member notice
     " than 4.4, a record of `__share_group_state` has a lower start offset of its share partition than the"
     " one before it, in the same state epoch and by no newer leader; the delivered record lies between the"
     " two; and the start was not above it again by then, or when the next leader read it. What was accepted"
-    " only after the fall has another cause. In brokers’ logs: the record that sets it back.",
+    " only after the fall has another cause. A known bug has to explain each delivery of the record after"
+    " its end. In brokers’ logs: the record that sets it back.",
     anomalies=(REDELIVERY,),
     match=_forgotten,
     in_logs={VIOLATION: _fell},

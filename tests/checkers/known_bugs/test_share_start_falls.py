@@ -144,6 +144,26 @@ def test_a_record_that_was_accepted_after_the_fall_is_not_forgotten_by_it(
     assert labels(judged(tmp_path, rows, story=ANSWERED_LATER))[0] == expected
 
 
+AGAIN = ANSWERED_LATER.replace("x+1?", "x+1")
+"""Member 1 has the answer as well: the record is delivered again after either."""
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ([stored(3, 1, leader=1), stored(4.6, 2, leader=1)], ""),  # nothing explains the second time
+        ([stored(3, 1, leader=1), stored(4.6, 2, leader=1), stored(5.5, 1, leader=1)], BUG),  # it fell again
+    ],
+)
+def test_the_bug_has_to_explain_every_time_that_a_record_is_delivered_again(
+    tmp_path: Path, rows: Sequence[dict[str, Any]], expected: str
+) -> None:
+    found = judged(tmp_path, [BEGUN, BOTH, LATE, *rows], story=AGAIN)
+    assert labels(found)[0] == expected
+    (one,) = found.anomalies["share-redelivery"].examples
+    assert one.sentence.endswith("to process 2 (client 0) (op 3). Likewise later: op 6.")
+
+
 def test_brokers_that_keep_the_higher_start_have_no_label(tmp_path: Path) -> None:
     assert labels(judged(tmp_path, [BEGUN, BOTH, LATE], version="4.4.0")) == ("", "")
 
