@@ -13,13 +13,14 @@ that were deleted and have an older record again (resurrected-key).
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 from core.client_settings import SessionSpec
 from core.config import RunConfig
 from core.generator import Pace, Planned, Slot, first_contact
 from core.keys import KEYS
 from core.op import Isolation, Mop, Op
-from workloads.specs import consumer, producer, reading, transactional
+from workloads.specs import consumer, one_topic, producer, reading, transactional
 
 TOPIC = "compacted"
 PRESET = "compacted"
@@ -29,10 +30,7 @@ FEW = 8
 """Keys that most records have: they are superseded within seconds."""
 MOST = 0.7
 
-
-def topics(config: RunConfig) -> dict[str, int]:
-    """One topic."""
-    return {TOPIC: config.partitions}
+topics = partial(one_topic, TOPIC)
 
 
 def plans(config: RunConfig) -> tuple[SessionSpec, ...]:

@@ -10,21 +10,19 @@ successor (zombie-write).
 """
 
 from collections.abc import Iterator
+from functools import partial
 
 from core.client_settings import SessionSpec
 from core.config import RunConfig
 from core.generator import Pace, Planned, Slot, first_contact
 from core.op import Op
-from workloads.specs import consumer, reading, transactional
+from workloads.specs import consumer, one_topic, reading, transactional
 
 TOPIC = "fencing"
 REST_S = (0.0, 2.0)
 """Time that a process waits before it takes the id over, drawn uniformly: its twin works meanwhile."""
 
-
-def topics(config: RunConfig) -> dict[str, int]:
-    """One topic."""
-    return {TOPIC: config.partitions}
+topics = partial(one_topic, TOPIC)
 
 
 def plans(config: RunConfig) -> tuple[SessionSpec, ...]:

@@ -12,12 +12,13 @@ to find.
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 from core.client_settings import SessionSpec, overlay
 from core.config import RunConfig
 from core.generator import Planned, Slot, first_contact
 from core.op import CreateTopic, Op, TopicPartition
-from workloads.specs import producer
+from workloads.specs import one_topic, producer
 
 TOPIC = "fresh-topic"
 EVERY_S = (1.0, 3.0)
@@ -26,10 +27,8 @@ BURST = 20
 """Records to each partition of a new topic."""
 ONE_BY_ONE = {"producer.linger.ms": "0", "producer.batch.num.messages": "1"}
 
-
-def topics(config: RunConfig) -> dict[str, int]:
-    """One topic that is there from the beginning; the others are created by the producers."""
-    return {TOPIC: config.partitions}
+topics = partial(one_topic, TOPIC)
+"""One topic that is there from the beginning; the others are created by the producers."""
 
 
 def plans(config: RunConfig) -> tuple[SessionSpec, ...]:

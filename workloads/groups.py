@@ -11,12 +11,13 @@ committed offsets that go back; consumers that skip or go back.
 """
 
 from collections.abc import Iterator
+from functools import partial
 
 from core.client_settings import SessionSpec
 from core.config import RunConfig
 from core.generator import Planned, Slot
 from core.op import CommitOffsets, Op, Poll, Subscribe
-from workloads.specs import consumer, fillers, filling
+from workloads.specs import consumer, fillers, filling, one_topic
 
 SETTINGS = ("home_producers",)
 TOPIC = "groups"
@@ -25,10 +26,7 @@ MEMBERS_MIN = 2 * len(GROUPS)
 LIFE = (50, 400)
 """Polls after which a member leaves and comes back as a new process, drawn uniformly."""
 
-
-def topics(config: RunConfig) -> dict[str, int]:
-    """One topic."""
-    return {TOPIC: config.partitions}
+topics = partial(one_topic, TOPIC)
 
 
 def plans(config: RunConfig) -> tuple[SessionSpec, ...]:

@@ -11,12 +11,13 @@ or go back, committed offsets that go back.
 """
 
 from collections.abc import Iterator
+from functools import partial
 
 from core.client_settings import SessionSpec
 from core.config import RunConfig
 from core.generator import Planned, Slot
 from core.op import Assign, CommitOffsets, Op, Poll, Subscribe
-from workloads.specs import assigning, consumer, fillers, filling
+from workloads.specs import assigning, consumer, fillers, filling, one_topic
 
 SETTINGS = ("home_producers",)
 TOPIC = "queue"
@@ -24,10 +25,7 @@ GROUP = "queue-group"
 REASSIGN = 1 / 256
 """Share of polls of an assigning consumer before which it takes other partitions."""
 
-
-def topics(config: RunConfig) -> dict[str, int]:
-    """One topic."""
-    return {TOPIC: config.partitions}
+topics = partial(one_topic, TOPIC)
 
 
 def plans(config: RunConfig) -> tuple[SessionSpec, ...]:

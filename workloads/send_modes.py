@@ -11,21 +11,19 @@ up (librdkafka bumps the producer epoch then).
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 from core.client_settings import SessionSpec, overlay
 from core.config import RunConfig
 from core.generator import Pace, Planned, Slot, batches, first_contact
 from core.op import Op
-from workloads.specs import consumer, producer, reading
+from workloads.specs import consumer, one_topic, producer, reading
 
 TOPIC = "send-modes"
 MODES = ("synchronous", "asynchronous", "forgetting", "impatient")
 IMPATIENT = {"producer.message.timeout.ms": "1500", "producer.message.send.max.retries": "1"}
 
-
-def topics(config: RunConfig) -> dict[str, int]:
-    """One topic."""
-    return {TOPIC: config.partitions}
+topics = partial(one_topic, TOPIC)
 
 
 def plans(config: RunConfig) -> tuple[SessionSpec, ...]:

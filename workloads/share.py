@@ -19,6 +19,7 @@ given up. With Kafka 4.1 it finds less: half of librdkafka's members are given n
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 from core.client_settings import SessionSpec
 from core.config import RunConfig
@@ -26,7 +27,7 @@ from core.dead_letters import COPIED
 from core.dead_letters import TOPIC as TOPIC_OF_LETTERS
 from core.generator import Pace, Planned, Slot, first_contact
 from core.op import Acknowledge, Acquire, Isolation, Op, Subscribe
-from workloads.specs import consumer, count_of, fillers, filling, reach, transactional
+from workloads.specs import consumer, count_of, fillers, filling, one_topic, reach, transactional
 
 SETTINGS = ("home_producers", "renew_share", "dead_letters")
 PRESET = "share"
@@ -47,10 +48,7 @@ LATE, HALF = 0.04, 0.15
 TXN_RECORDS = 10
 """Most records of a transaction."""
 
-
-def topics(config: RunConfig) -> dict[str, int]:
-    """One topic."""
-    return {TOPIC: config.partitions}
+topics = partial(one_topic, TOPIC)
 
 
 def share_groups(config: RunConfig) -> dict[str, dict[str, str]]:

@@ -16,12 +16,13 @@ although the group committed an offset behind them (eos-loss).
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 from core.client_settings import SessionSpec
 from core.config import RunConfig
 from core.generator import Planned, Slot
 from core.op import DATABASE, CommitOffsets, Copy, Op, Poll, Subscribe
-from workloads.specs import fillers, filling, producer
+from workloads.specs import fillers, filling, one_topic, producer
 
 SETTINGS = ("sink", "home_producers")
 TOPIC = "sink"
@@ -31,10 +32,8 @@ POLL = Poll(max_records=100, wait_ms=200)
 LIFE = (100, 600)
 """Ops after which a consumer leaves and comes back as a new process, drawn uniformly."""
 
-
-def topics(config: RunConfig) -> dict[str, int]:
-    """One topic; the database is none of Kafka's."""
-    return {TOPIC: config.partitions}
+topics = partial(one_topic, TOPIC)
+"""One topic; the database is none of Kafka's."""
 
 
 def plans(config: RunConfig) -> tuple[SessionSpec, ...]:

@@ -89,3 +89,8 @@ def reading(slot: Slot) -> Iterator[Planned]:
 def assigning(slot: Slot) -> Planned:
     """All partitions are assigned by hand."""
     return Planned(0.0, Op(f="assign", mops=(Assign(slot.tps),)))
+
+
+def one_topic(name: str, config: RunConfig) -> dict[str, int]:
+    """`topics` of a workload with this topic."""
+    return {name: config.partitions}

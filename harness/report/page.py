@@ -37,6 +37,7 @@ from history.events import (
     Recovered,
     WorkerLost,
 )
+from history.reader import value_text
 from history.recorded_files import regular
 from history.run_folder import Run
 from history.verdict import COMPARED, STALLS_KEPT, Example, Fault, FaultLiveness, Liveness, Verdict
@@ -122,7 +123,7 @@ def environment_of(*packages: str) -> Environment:
         plain=wording.plain,
         ms=wording.ms,
         sentence=wording.sentence,
-        value=wording.value,
+        value=value_text,
         clip=clip,
         at=clock.at,
         cell=clock.cell,

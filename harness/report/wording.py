@@ -253,11 +253,6 @@ def ms(value: float) -> str:
     return number(value, 0 if value >= 100 else 1)
 
 
-def value(code: int) -> str:
-    """A record's value with the process that sent it, which its high half names."""
-    return f"{code >> 32}/{code & 0xFFFFFFFF}"
-
-
 def hit(fault: Fault) -> str:
     """The nodes and clients that a fault hit."""
     parts = [

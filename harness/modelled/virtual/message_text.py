@@ -1,11 +1,11 @@
 """What a message of the model says, in few words, by what it is about (see `history.trace.TracedMessage`)."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
 
-from harness.modelled.virtual.share_text import SHARE_TELLERS
+from harness.modelled.virtual.share_text import SHARE_TELLERS, Said, Teller, group_of, outcome
 from model.errors import KafkaError
 from model.log.unified_log import NO_PRODUCER, NO_SEQUENCE, RecordBatch
 from model.metadata.image import PartitionRecord
@@ -15,9 +15,6 @@ from model.protocol import messages as m
 from model.protocol.messages import Partition, PartitionState
 from model.protocol.requests import ErrorResponse
 
-Subject = Partition | str
-Said = dict[Subject, str]
-"""By subject; under "" what else it says."""
 TEXT_MOST = 160
 
 
@@ -69,10 +66,6 @@ def _error(error: KafkaError) -> str:
     return "" if error is KafkaError.NONE else f" {error.name}"
 
 
-def _outcome(error: KafkaError, done: str = "done") -> str:
-    return done if error is KafkaError.NONE else error.name
-
-
 def _epoch(part: m.FetchPartition) -> str:
     return f", epoch {part.leader_epoch}" if part.leader_epoch >= 0 else ""
 
@@ -87,10 +80,6 @@ def _positions(offsets: Mapping[Partition, int]) -> str:
 
 def _nodes(nodes: Iterable[int]) -> str:
     return ",".join(map(str, nodes))
-
-
-def _group(request: Any) -> str:
-    return f"group:{request.group}"
 
 
 def _txn(request: Any) -> str:
@@ -157,7 +146,7 @@ def _produced(answer: m.ProduceResponse, asked: m.Produce) -> Said:
         batch = asked.batches.get(tp)
         last = base + (batch.size if batch else 1) - 1
         at = f"at offset{f' {base}' if last == base else f's {base}–{last}'}" if base >= 0 else ""
-        said[tp] = f"{_outcome(error)} {at}".strip()
+        said[tp] = f"{outcome(error)} {at}".strip()
     if asked.transactional_id is not None:
         said[_txn(asked)] = f"records to {_listed(answer.results)}"
     return said
@@ -171,7 +160,7 @@ def _fetched(part: m.FetchedPartition, committed: bool) -> str:
     if part.batches:
         base, last = part.batches[0].base, part.batches[-1].last
         told.insert(0, f"offset {base}" if base == last else f"offsets {base}–{last}")
-    return _outcome(part.error, ", ".join(told))
+    return outcome(part.error, ", ".join(told))
 
 
 # ---- transactions and groups
@@ -185,8 +174,8 @@ def _add(request: c.AddPartitionsToTxn, _: object) -> Said:
 
 
 def _added(answer: c.AddPartitionsToTxnResponse, asked: c.AddPartitionsToTxn) -> Said:
-    said: Said = dict.fromkeys([_txn(asked), *asked.partitions], _outcome(answer.error))
-    return said | {tp: _outcome(error) for tp, error in answer.parts.items()}
+    said: Said = dict.fromkeys([_txn(asked), *asked.partitions], outcome(answer.error))
+    return said | {tp: outcome(error) for tp, error in answer.parts.items()}
 
 
 def _markers(request: c.WriteTxnMarkers, _: object) -> Said:
@@ -201,25 +190,25 @@ def _markers(request: c.WriteTxnMarkers, _: object) -> Said:
 def _marked(answer: c.WriteTxnMarkersResponse, _: object) -> Said:
     said: Said = {}
     for (producer, tp), error in answer.results.items():
-        what = f"producer {producer} {_outcome(error)}"
+        what = f"producer {producer} {outcome(error)}"
         said[tp] = f"{said[tp]}; {what}" if tp in said else what
     return said
 
 
 def _commit(request: Any, before: str, more: Said) -> Said:
-    whole: Said = {_group(request): f"{before}, {_positions(request.offsets)}"}
+    whole: Said = {group_of(request): f"{before}, {_positions(request.offsets)}"}
     return whole | more | {tp: f"{before}, offset {at}" for tp, at in request.offsets.items()}
 
 
 def _committed(answer: c.OffsetFetchResponse, asked: c.OffsetFetch) -> Said:
-    whole: Said = {_group(asked): _outcome(answer.error, _positions(answer.offsets))}
+    whole: Said = {group_of(asked): outcome(answer.error, _positions(answer.offsets))}
     return whole | {tp: f"committed {at}" for tp, at in answer.offsets.items()}
 
 
 def _member(request: Any, _: object) -> Said:
     told = f"member {request.member or 'new'}"
     generation = getattr(request, "generation", -1)
-    return {_group(request): f"{told}, generation {generation}" if generation >= 0 else told}
+    return {group_of(request): f"{told}, generation {generation}" if generation >= 0 else told}
 
 
 def _plain_answer(answer: ErrorResponse, asked: Any) -> Said:
@@ -228,8 +217,8 @@ def _plain_answer(answer: ErrorResponse, asked: Any) -> Said:
     if hasattr(asked, "transactional_id"):
         subject = _txn(asked)
     elif hasattr(asked, "group"):
-        subject = _group(asked)
-    return {subject: _outcome(answer.error)}
+        subject = group_of(asked)
+    return {subject: outcome(answer.error)}
 
 
 # ---- metadata
@@ -244,9 +233,9 @@ def _alter(request: k.AlterPartition, _: object) -> Said:
 
 def _altered(answer: k.AlterPartitionResponse, _: object) -> Said:
     said: Said = {
-        tp: _outcome(error) if state is None else _state(state) for tp, (error, state) in answer.parts.items()
+        tp: outcome(error) if state is None else _state(state) for tp, (error, state) in answer.parts.items()
     }
-    return said | {"": _outcome(answer.error)}
+    return said | {"": outcome(answer.error)}
 
 
 def _quorum(answer: k.QuorumFetchResponse, _: object) -> Said:
@@ -258,12 +247,12 @@ def _quorum(answer: k.QuorumFetchResponse, _: object) -> Said:
     return said | {"": f"epoch {answer.epoch}, {records}, HW {answer.high_watermark}{cut}"}
 
 
-_TELLERS: dict[type, Callable[[Any, Any], Said]] = {
+_TELLERS: dict[type, Teller] = {
     m.Produce: _produce,
     m.ProduceResponse: _produced,
     m.OffsetForLeaderEpoch: lambda r, _: {tp: f"where epoch {of} ends" for tp, (_, of) in r.parts.items()},
     m.OffsetForLeaderEpochResponse: lambda a, _: {
-        tp: _outcome(error, f"epoch {epoch} ends at {end}") for tp, (error, epoch, end) in a.parts.items()
+        tp: outcome(error, f"epoch {epoch} ends at {end}") for tp, (error, epoch, end) in a.parts.items()
     },
     m.ListOffsets: lambda r, _: dict.fromkeys(r.parts, "begin" if r.earliest else "end"),
     m.ListOffsetsResponse: lambda a, _: {
@@ -274,15 +263,13 @@ _TELLERS: dict[type, Callable[[Any, Any], Said]] = {
     m.CreatePartitions: lambda r, _: {"": f"{r.topic}, {r.count} partitions"},
     m.ElectLeaders: lambda r, _: dict.fromkeys(r.partitions, "unclean" if r.unclean else "preferred"),
     m.ElectLeadersResponse: lambda a, _: {
-        "": _outcome(a.error),
-        **{tp: _outcome(error) for tp, error in a.parts.items()},
+        "": outcome(a.error),
+        **{tp: outcome(error) for tp, error in a.parts.items()},
     },
     m.AlterPartitionReassignments: lambda r, _: {
         tp: "cancelled" if to is None else f"to {_nodes(to)}" for tp, to in r.replicas.items()
     },
-    m.AlterPartitionReassignmentsResponse: lambda a, _: {
-        tp: _outcome(error) for tp, error in a.parts.items()
-    },
+    m.AlterPartitionReassignmentsResponse: lambda a, _: {tp: outcome(error) for tp, error in a.parts.items()},
     c.FindCoordinator: lambda r, _: {_key(r): "who coordinates it"},
     c.FindCoordinatorResponse: lambda a, r: {_key(r): f"node {a.node}{_error(a.error)}"},
     c.InitProducerId: lambda r, _: {_txn(r): _producer(r)},
@@ -291,19 +278,19 @@ _TELLERS: dict[type, Callable[[Any, Any], Said]] = {
     c.AddPartitionsToTxnResponse: _added,
     c.AddOffsetsToTxn: lambda r, _: {
         _txn(r): f"{_producer(r)}, group {r.group}",
-        _group(r): "joins a transaction",
+        group_of(r): "joins a transaction",
     },
     c.EndTxn: lambda r, _: {_txn(r): f"{'commit' if r.commit else 'abort'}, {_producer(r)}"},
     c.WriteTxnMarkers: _markers,
     c.WriteTxnMarkersResponse: _marked,
     c.TxnOffsetCommit: lambda r, _: _commit(r, _producer(r), {_txn(r): _producer(r)}),
     c.OffsetCommit: lambda r, _: _commit(r, f"generation {r.generation}", {}),
-    c.OffsetFetch: lambda r, _: {_group(r): "committed offsets"},
+    c.OffsetFetch: lambda r, _: {group_of(r): "committed offsets"},
     c.OffsetFetchResponse: _committed,
     c.JoinGroup: _member,
-    c.JoinGroupResponse: lambda a, r: {_group(r): _outcome(a.error, f"generation {a.generation}")},
+    c.JoinGroupResponse: lambda a, r: {group_of(r): outcome(a.error, f"generation {a.generation}")},
     c.SyncGroup: _member,
-    c.SyncGroupResponse: lambda a, r: {_group(r): _outcome(a.error, _listed(a.partitions))},
+    c.SyncGroupResponse: lambda a, r: {group_of(r): outcome(a.error, _listed(a.partitions))},
     c.Heartbeat: _member,
     c.LeaveGroup: _member,
     ErrorResponse: _plain_answer,

@@ -8,13 +8,18 @@ from model.protocol import share_messages as s
 from model.protocol.messages import Partition
 
 Said = dict[Partition | str, str]
+"""By subject; under "" what else it says."""
+Teller = Callable[[Any, Any], Said]
+"""Given a message, and the request that it answers."""
 
 
-def _group(request: Any) -> str:
+def group_of(request: Any) -> str:
+    """The subject of a request about a group."""
     return f"group:{request.group}"
 
 
-def _outcome(error: KafkaError, done: str = "done") -> str:
+def outcome(error: KafkaError, done: str = "done") -> str:
+    """What an answer with this error says."""
     return done if error is KafkaError.NONE else error.name
 
 
@@ -38,47 +43,47 @@ def _states(batches: Iterable[s.StateBatch]) -> str:
 def _fetch(request: s.ShareFetch, _: object) -> Said:
     said: Said = dict.fromkeys(request.partitions, "records wanted")
     said |= {tp: _acknowledged(batches) for tp, batches in request.said.items()}
-    return said | {_group(request): _session(request)}
+    return said | {group_of(request): _session(request)}
 
 
 def _fetched(answer: s.ShareFetchResponse, asked: s.ShareFetch) -> Said:
-    said: Said = {_group(asked): _outcome(answer.error)}
+    said: Said = {group_of(asked): outcome(answer.error)}
     for tp, part in answer.parts.items():
         given = ", ".join(f"{_range(one.first, one.last)}×{one.times}" for one in part.acquired)
-        said[tp] = _outcome(part.error, f"acquired {given or 'nothing'}")
+        said[tp] = outcome(part.error, f"acquired {given or 'nothing'}")
     return said
 
 
 def _acknowledge(request: s.ShareAcknowledge, _: object) -> Said:
     said: Said = {tp: _acknowledged(batches) for tp, batches in request.said.items()}
-    return said | {_group(request): _session(request)}
+    return said | {group_of(request): _session(request)}
 
 
 def _written(request: s.WriteShareGroupState, _: object) -> Said:
     text = f"leader epoch {request.leader_epoch}, start {request.start}, {_states(request.batches)}"
-    return {_group(request): text, request.partition: text}
+    return {group_of(request): text, request.partition: text}
 
 
 def _read(answer: s.ReadShareGroupStateResponse, asked: s.ReadShareGroupState) -> Said:
-    text = _outcome(answer.error, f"start {answer.start}, {_states(answer.batches)}")
-    return {_group(asked): text, asked.partition: text}
+    text = outcome(answer.error, f"start {answer.start}, {_states(answer.batches)}")
+    return {group_of(asked): text, asked.partition: text}
 
 
-SHARE_TELLERS: Final[Mapping[type, Callable[[Any, Any], Said]]] = {
-    s.ShareGroupHeartbeat: lambda r, _: {_group(r): f"member {r.member}, epoch {r.member_epoch}"},
-    s.ShareGroupHeartbeatResponse: lambda a, r: {_group(r): _outcome(a.error, f"epoch {a.member_epoch}")},
+SHARE_TELLERS: Final[Mapping[type, Teller]] = {
+    s.ShareGroupHeartbeat: lambda r, _: {group_of(r): f"member {r.member}, epoch {r.member_epoch}"},
+    s.ShareGroupHeartbeatResponse: lambda a, r: {group_of(r): outcome(a.error, f"epoch {a.member_epoch}")},
     s.ShareFetch: _fetch,
     s.ShareFetchResponse: _fetched,
     s.ShareAcknowledge: _acknowledge,
     s.ShareAcknowledgeResponse: lambda a, r: {
-        _group(r): _outcome(a.error),
-        **{tp: _outcome(error) for tp, error in a.parts.items()},
+        group_of(r): outcome(a.error),
+        **{tp: outcome(error) for tp, error in a.parts.items()},
     },
     s.ReadShareGroupState: lambda r, _: {
-        _group(r): f"state wanted, leader epoch {r.leader_epoch}",
+        group_of(r): f"state wanted, leader epoch {r.leader_epoch}",
         r.partition: f"state wanted, leader epoch {r.leader_epoch}",
     },
     s.ReadShareGroupStateResponse: _read,
     s.WriteShareGroupState: _written,
 }
-"""By class: what it says, by subject; given the message, and the request that it answers."""
+"""By class of the message."""

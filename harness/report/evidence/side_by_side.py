@@ -15,6 +15,7 @@ from harness.report.evidence.decisions import CoordinatorDecisions
 from harness.report.evidence.replica_logs import IDENTITY, Copy, batches_near, named
 from harness.report.inputs import Inputs
 from history.evidence import Evidence
+from history.reader import value_text
 from history.tables import TableRow
 
 AROUND: Final = 3
@@ -111,7 +112,7 @@ def _acknowledged(inputs: Inputs, partition: str, offsets: set[int]) -> dict[int
     if tp is not None and inputs.history is not None and offsets:
         for sent in inputs.history.sends({tp: {"offset": offsets}}):
             if sent.ack_ns >= 0:
-                found[sent.offset].append(wording.value(sent.value))
+                found[sent.offset].append(value_text(sent.value))
     return found
 
 

@@ -18,6 +18,7 @@ from core.errors import ConfigError, HistoryError
 from harness.explore.shrink import Shrunk
 from harness.report import build, github, junit, page, tested, wording
 from history.events import WorkerLost
+from history.reader import value_text
 from history.run_folder import Run
 from history.verdict import FaultLiveness, Liveness, RecordedClients, Stall, Verdict
 from tests.histories.report_findings import FOLDERS, anomalous, lost_write
@@ -581,8 +582,8 @@ def test_numbers_for_people() -> None:
         "12.3",
         "4\u202f322",
     ]
-    assert wording.value(4 << 32 | 1207) == "4/1207"
-    assert wording.value(7) == "0/7"
+    assert value_text(4 << 32 | 1207) == "4/1207"
+    assert value_text(7) == "0/7"
     assert wording.count(1, "op") == "1 op"
     assert wording.moment("2026-03-01T11:15:00.5+01:00") == "2026-03-01 10:15:00 UTC"
     assert wording.moment("yesterday") == "yesterday"
