@@ -33,7 +33,8 @@ RULES: Final = {
         "PartitionLeaderElectionAlgorithms",
     ),
     UNCLEAN_ELECTION: Rule(
-        "Where unclean.leader.election.enable is false, a new leader was in sync by the znode before.",
+        "Where unclean.leader.election.enable was false since the znode before, a new leader was in sync by"
+        " that.",
         "PartitionLeaderElectionAlgorithms",
         UNCLEAN,
     ),
@@ -77,13 +78,21 @@ def _follows(
         _refuse(EPOCH, tp, after, why, log, result)
     result.asked[UNCLEAN_ELECTION] += 1
     if partition_state.election(old, new) is ElectionKind.UNCLEAN:
-        settings = log.settings.get(tp.topic)
-        own = settings[-1][1].get(UNCLEAN_SETTING) if settings else None
-        allowed = is_true(own) if own is not None else result.ground.unclean
+        allowed = _allowed(tp.topic, before.zxid, after.zxid, log, result.ground.unclean)
         if allowed is None:
             result.leave_open(UNCLEAN_ELECTION, tp, f"{change}, and nothing says whether it is allowed")
         elif not allowed:
             _refuse(UNCLEAN_ELECTION, tp, after, change, log, result)
+
+
+def _allowed(topic: str, since: int, until: int, log: ZooKeeperLog, brokers: bool | None) -> bool | None:
+    """Whether some setting that was in force between two changes allows such an election; None = unknown. The
+    controller reads the topic's when it elects. brokers: what theirs says, for topics that say nothing."""
+    settings = log.settings.get(topic, [])
+    earlier = [said for zxid, said in settings if zxid <= since]
+    read = [earlier[-1] if earlier else {}, *(said for zxid, said in settings if since < zxid < until)]
+    said = [is_true(own) if (own := one.get(UNCLEAN_SETTING)) is not None else brokers for one in read]
+    return True if True in said else None if None in said else False
 
 
 def _sound(tp: TopicPartition, one: StateZnode, known: set[int], log: ZooKeeperLog, result: Tally) -> None:

@@ -128,10 +128,19 @@ def test_each_rule_refuses_what_breaks_it_alone(wrong: Callable[[Rows], Rows], r
 
 
 def test_an_unclean_election_is_judged_by_the_settings_of_the_topic() -> None:
-    """Where the topic has none, those of the brokers count, if they are known."""
+    """As they were then. Where the topic has none, those of the brokers count, if they are known."""
     rows = put(16, state(16, SECOND, 2, 3, [2], by=2))(log())
-    allowed = {"config": {"unclean.leader.election.enable": "true"}}
-    assert refused([*rows, change(201, SECOND, "set", SETTINGS, allowed)]) == {}
+
+    def said(zxid: int, enabled: str) -> dict[str, Any]:
+        return change(zxid, SECOND, "set", SETTINGS, {"config": {"unclean.leader.election.enable": enabled}})
+
+    def at(*settings: dict[str, Any]) -> dict[str, int]:
+        """The log with other settings of the topic."""
+        return refused(sorted([*rows, *settings], key=lambda row: row["zxid"]))
+
+    assert at(said(9, "true")) == at(said(15, "true")) == {}
+    assert at(said(15, "true"), said(200, "false")) == {}, "it was allowed then"
+    assert at(said(200, "true")) == at(said(9, "true"), said(10, "false")) == {"znode-unclean-election": 1}
     silent = [row for row in rows if row["path"] != SETTINGS]
     assert {doubt.check for doubt in judged(silent).doubts} == {"znode-unclean-election"}
 
