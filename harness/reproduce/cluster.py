@@ -92,7 +92,9 @@ class StagedCluster:
         run_blocking(self.cluster.revive(self.cluster.nodes))
 
     def restore(self) -> None:
-        """Heal, and wait until every replica is in sync. Raises: ClusterError."""
+        """Lift every rule, heal, and wait until every replica is in sync: what an attempt before left in
+        force, since it did not come to its end, is none of the next one's. Raises: ClusterError."""
+        run_blocking(self.cluster.lift())
         self.heal()
 
         def whole() -> None:

@@ -7,6 +7,7 @@ from typing import cast
 
 import pytest
 
+from core.cluster import Roles
 from core.errors import ConfigError
 from core.internal_topics import TRANSACTION_TOPIC
 from core.op import TopicPartition
@@ -45,6 +46,21 @@ def test_only_an_election_leaves_every_broker_running(deaths: Deaths, wanted: li
     )
     FiveBrokers.hand_over(cast(FiveBrokers, stage), 1, 2)
     assert done == [*wanted, "broker 2 leads"]
+
+
+def test_what_an_attempt_left_in_force_is_lifted_before_the_cluster_is_healed() -> None:
+    done: list[str] = []
+
+    async def lift() -> None:
+        done.append("lift")
+
+    async def roles() -> Roles:
+        return Roles(ns=0, agreed=True)
+
+    cluster = SimpleNamespace(lift=lift, roles=roles)
+    stage = SimpleNamespace(cluster=cluster, heal=lambda: done.append("heal"))
+    StagedCluster.restore(cast(StagedCluster, stage))
+    assert done == ["lift", "heal"]
 
 
 @pytest.mark.parametrize(
