@@ -66,9 +66,10 @@ class UnexplainedDifference:
 @dataclass(slots=True)
 class CampaignResult:
     """What the examples brought. answers: by kind of request and error. explained: by the planted bug in
-    differences.toml."""
+    differences.toml. left_out: examples that count for nothing."""
 
     examples: int = 0
+    left_out: int = 0
     requests: int = 0
     looks: int = 0
     seconds: float = 0.0
@@ -78,6 +79,9 @@ class CampaignResult:
 
     def add(self, played: Played) -> None:
         """One more example."""
+        if played.left_out:
+            self.left_out += 1
+            return
         self.examples += 1
         self.requests += played.requests
         self.looks += played.looks
@@ -88,9 +92,10 @@ class CampaignResult:
     def text(self) -> str:
         """One line."""
         explained = sum(self.explained.values())
+        left_out = f" ({self.left_out} left out)" if self.left_out else ""
         return (
-            f"{self.requests} requests in {self.examples} examples, {self.looks} looks at the state, "
-            f"{len(self.answers)} kinds of answers, {explained} explained differences, "
+            f"{self.requests} requests in {self.examples} examples{left_out}, {self.looks} looks at the "
+            f"state, {len(self.answers)} kinds of answers, {explained} explained differences, "
             f"{len(self.failures)} unexplained; {self.seconds:.0f} s"
         )
 

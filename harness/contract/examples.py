@@ -110,13 +110,14 @@ class Difference(NamedTuple):
 class Played:
     """What an example brought. explained: name of the listed difference that the difference is, "" = of none.
     requests: compared commands; looks: compared looks at states. answers: how often each kind of request was
-    answered with which error."""
+    answered with which error. left_out: it was not compared to its end, and counts for nothing."""
 
     difference: Difference | None = None
     explained: str = ""
     requests: int = 0
     looks: int = 0
     answers: Counter[tuple[str, str]] = field(default_factory=Counter)
+    left_out: bool = False
 
 
 def drawn(seed: int, number: int, transaction_version: int) -> CommandSequence:

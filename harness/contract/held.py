@@ -346,7 +346,7 @@ class HeldCampaign(Campaign):
             self._left_out += 1
             if self._left_out == MOST_LEFT_OUT:
                 raise NotYet(f"{MOST_LEFT_OUT} examples in turn compared nothing: {BUSY}") from None
-            return Played()
+            return Played(left_out=True)
         self._left_out = 0
         for bug in self._bugs if played.difference is not None else ():
             planted = play(example, self._model(example), self._model(example, bug), 1)
