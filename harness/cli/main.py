@@ -86,6 +86,14 @@ ClusterFile = Annotated[
 Owned = Annotated[
     bool, Option("--owned", help="That cluster may have topics and groups of others: it is yours to break.")
 ]
+Program = Annotated[
+    str | None, Option("--app", help="A program of yours between two topics (docs/applications.md).")
+]
+Input = Annotated[str | None, Option("--in", help="The topic that it reads (app-in).")]
+Output = Annotated[str | None, Option("--out", help="The topic that it writes to (app-out).")]
+Effects = Annotated[
+    str | None, Option(help="Instead of --out: prints what the world outside of Kafka shows of it.")
+]
 Require = Annotated[
     str | None,
     Option(help="What a run has to show beside a valid verdict: recovery<=10s,served>=75%,reached:fenced …"),
@@ -135,14 +143,10 @@ def run(
     client: Annotated[
         str | None, Option(help="A program of yours is the load client (docs/client-protocol.md).")
     ] = None,
-    app_: Annotated[
-        str | None, Option("--app", help="A program of yours between two topics (docs/applications.md).")
-    ] = None,
-    in_: Annotated[str | None, Option("--in", help="The topic that it reads (app-in).")] = None,
-    out: Annotated[str | None, Option("--out", help="The topic that it writes to (app-out).")] = None,
-    effects: Annotated[
-        str | None, Option(help="Instead of --out: prints what the world outside of Kafka shows of it.")
-    ] = None,
+    app_: Program = None,
+    in_: Input = None,
+    out: Output = None,
+    effects: Effects = None,
     cluster: ClusterFile = None,
     owned: Owned = False,
     seed: Annotated[int | None, Option(help="Seed of all random choices (default: drawn).")] = None,
@@ -319,6 +323,10 @@ def soak(
     ] = "",
     clusters: Annotated[str, Option(help="Clusters of yours that do: east.toml,west.toml.")] = "",
     owned: Owned = False,
+    app_: Program = None,
+    in_: Input = None,
+    out: Output = None,
+    effects: Effects = None,
     results: Annotated[Path, Option(help="Folder for sessions and run folders.")] = RESULTS,
     seed: Annotated[int | None, Option(help="Seed of the session (default: drawn).")] = None,
     new: Annotated[bool, Option("--new", help="Start a new session, even if one was interrupted.")] = False,
@@ -330,7 +338,7 @@ def soak(
     engine_name: EngineName = None,
 ) -> None:
     """Run combinations until the time budget is used up. Resumes an interrupted session (docs/soak.md)."""
-    from harness.soak.matrix import check, load
+    from harness.soak.matrix import APPLICATIONS, DEFAULT, check, load
     from harness.soak.session import SoakRequest, budget_seconds
     from harness.soak.session import soak as perform
     from harness.soak.systems import compared
@@ -339,13 +347,17 @@ def soak(
     options = ["--master", master] if master else []
     engine = Engine.of(engine_name, master)
     options += ["--engine", engine.name]
-    wanted = load(matrix)
-    if require is not None:
-        wanted = wanted.requiring(require)
     if owned and not clusters:
         raise UsageError("--owned says something of clusters: give --clusters FILE")
-    sut = wanted.settings.get("sut", "kafka")
-    systems, named = compared(versions, clients, clusters, owned=owned, sut=sut)
+    app_settings = of_application(app_, in_, out, effects, there=False)
+    sut = load(matrix).settings.get("sut", "kafka")
+    systems, named = compared(versions, clients, clusters, owned=owned, sut=sut, app=app_ is not None)
+    about_app = app_ is not None or all(one.application for one in systems)
+    wanted = load(matrix, APPLICATIONS if about_app else DEFAULT)
+    if app_ is not None:
+        wanted = wanted.performing(app_settings["app"])
+    if require is not None:
+        wanted = wanted.requiring(require)
     if versions or clients or clusters:
         wanted = wanted.comparing(systems)
     check(wanted, named, "the matrix" if matrix is None else str(matrix))

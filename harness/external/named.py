@@ -18,7 +18,7 @@ from core.presets import NamedSettings
 from harness.clients.application import effects
 from harness.clients.application import named as application
 from harness.containers import engine
-from harness.external.file import AppPart, ClusterFile, Secured, read, secured
+from harness.external.file import ClusterFile, Secured, read, secured
 from harness.external.means import means
 from harness.external.nodes import Means
 from harness.external.survey import Survey, survey
@@ -74,8 +74,14 @@ def has_one_clock(file: ClusterFile) -> bool:
 
 
 def settings() -> NamedSettings:
-    """What the file and the cluster say of a run's config: its section, how many nodes there are, and what
-    brokers are set to. Raises: ConfigError, ClusterError."""
+    """What the file and the cluster say of a run's config. Raises: ConfigError, ClusterError."""
+    app = application_section()
+    return of_cluster() | ({} if app is None else {**application.SETTINGS, "app": app})
+
+
+def of_cluster() -> NamedSettings:
+    """Of the cluster: its section, how many nodes there are, and what brokers are set to. Raises:
+    ConfigError, ClusterError."""
     reached = reach()
     its, brokers, controllers = reached.file.cluster, reached.brokers, reached.nodes.controllers
     section = {
@@ -94,18 +100,19 @@ def settings() -> NamedSettings:
         "controllers": len(controllers),
         "broker_settings": dict(reached.found.settings),
         **_fewer(copies),
-        **_application(reached.file.app),
     }
 
 
-def _application(app: AppPart | None) -> Mapping[str, object]:
-    """What a run of the file's application has, whose commands are named. Raises: ConfigError."""
+def application_section() -> NamedSettings | None:
+    """The setting `app` of a run of the file's application, whose commands are named now; None = it names no
+    application. Raises: ConfigError."""
+    app = load().app
     if app is None:
-        return {}
+        return None
     application.PROGRAM.name(app.command)
     if app.effects:
         effects.COMMAND.name(app.effects)
-    return {**application.SETTINGS, "app": app.section.model_dump()}
+    return app.section.model_dump()
 
 
 def _brokers(wanted: set[int], found: Survey) -> tuple[int, ...]:

@@ -17,19 +17,22 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from pydantic_core import ErrorDetails
 
 from checkers.known_bugs.registry import KNOWN_BUGS
-from core.config import RunConfig, reason, run_config
+from core.config import RunConfig, laid_over, reason, run_config
 from core.errors import ConfigError
 from core.first_few import few_of
 from core.generator import source
 from core.known_names import meant
 from core.presets import PRESETS, NamedSettings
+from harness.clients.application.named import SETTINGS
 from harness.compose import plan
 from harness.nights.session_log import PlannedRun, Why
 from harness.soak.systems import Named, Systems, SystemUnderSoak, in_force
 from nemesis.registry import NEMESES, SCHEDULE
-from workloads.registry import WORKLOADS
+from workloads.registry import APPLICATION, WORKLOADS
 
-DEFAULT = "matrix.toml"
+DEFAULT: Final = "matrix.toml"
+APPLICATIONS: Final = "application.toml"
+"""The matrix of a session about an application of the user's."""
 TAKEN = ("workload", "nemesis", "preset", "seed", "expect")
 """Settings that have a place of their own in a matrix."""
 Names = Annotated[tuple[str, ...], Field(min_length=1)]
@@ -100,8 +103,9 @@ class Matrix(_Strict):
     a preset win over them. systems: each drawn run is performed on all of them, one after the other; the
     canary on the first. topologies: sets of settings; each drawn run gets one, in turn. canary: presets
     with `expect`, one per session in turn. canary_settings: added for the canary. weights: of workloads,
-    nemeses and presets; 1 unless given. accept: known bugs, each with the reason: a session that finds
-    nothing else ends with 0.
+    nemeses and presets; 1 unless given. application: settings of runs of the workload `application`, over the
+    others; no other run has them. accept: known bugs, each with the reason: a session that finds nothing
+    else ends with 0.
     """
 
     workloads: Names = Field(default_factory=lambda: tuple(WORKLOADS))
@@ -112,6 +116,7 @@ class Matrix(_Strict):
     systems: Annotated[tuple[SystemUnderSoak, ...], Field(min_length=1)] = (SystemUnderSoak(),)
     topologies: Annotated[tuple[NamedSettings, ...], Field(min_length=1)] = ({},)
     canary_settings: NamedSettings = Field(default_factory=dict)
+    application: NamedSettings = Field(default_factory=dict)
     weights: dict[str, Annotated[float, Field(gt=0, le=1000)]] = Field(default_factory=dict)
     exclude: tuple[Exclude, ...] = ()
     runs: tuple[Explicit, ...] = ()
@@ -122,7 +127,7 @@ class Matrix(_Strict):
         if wrong := sorted(set(self.accept) - set(KNOWN_BUGS)):
             raise ValueError(f"accept: unknown {', '.join(wrong)}; known bugs: {', '.join(KNOWN_BUGS)}")
         more = (run.settings for run in self.runs)
-        for where in (self.settings, self.canary_settings, *self.topologies, *more):
+        for where in (self.settings, self.canary_settings, self.application, *self.topologies, *more):
             if wrong := sorted(set(where) & set(TAKEN)):
                 raise ValueError(f"settings cannot hold {', '.join(wrong)}")
         known = {*self.workloads, *self.nemeses, *self.presets}
@@ -167,6 +172,14 @@ class Matrix(_Strict):
             }
         )
 
+    def performing(self, app: object) -> Self:
+        """The same, with what the command line says of the application over what the matrix says of it.
+        Raises: ConfigError, where it has no run of one."""
+        some = (*self.combinations(), *(run.combination for run in self.runs))
+        if all(one.workload != APPLICATION.name for one in some):
+            raise ConfigError(f"--app: the matrix has no run of workload {APPLICATION.name}")
+        return self.model_copy(update={"application": laid_over(self.application, {"app": app})})
+
     def comparing(self, systems: Systems) -> Self:
         """The same drawn runs on each of these systems; explicit runs are left out."""
         return self.model_copy(update={"systems": systems})
@@ -201,6 +214,10 @@ class Matrix(_Strict):
         """A run of a combination. more: settings beside the common ones. system: None = the usual one."""
         on = system or SystemUnderSoak()
         settings = self.settings_for(combination.preset, *more, on.settings)
+        if combination.workload == APPLICATION.name:
+            its = laid_over({"app": {}, **on.application}, self.application)
+            usual = {name: value for name, value in SETTINGS.items() if name not in TAKEN}
+            settings = {**usual, **settings, **its}
         return PlannedRun(
             why=why,
             seed=seed,
@@ -271,13 +288,13 @@ def canary_run(matrix: Matrix, preset: str, seed: int) -> PlannedRun:
     return matrix.planned("canary", combination, seed, matrix.canary_settings, system=system)
 
 
-def load(path: Path | None) -> Matrix:
-    """The matrix of a file; the default one of the package, if None.
+def load(path: Path | None, default: str = DEFAULT) -> Matrix:
+    """The matrix of a file; this one of the package, if None.
 
     Raises: ConfigError, which names the first mistake.
     """
     if path is None:
-        return parse(files(__package__).joinpath(DEFAULT).read_text(encoding="utf-8"), DEFAULT)
+        return parse(files(__package__).joinpath(default).read_text(encoding="utf-8"), default)
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict
 
 from core.config import SHORT
 from core.errors import ConfigError
-from core.extensions import CLIENT, CLUSTER, OWNED
+from core.extensions import APP, CLIENT, CLUSTER, EFFECTS, OWNED
 from core.presets import NamedSettings
 from core.secrets import shown
 from harness.clients.command import named as program
@@ -28,13 +28,15 @@ Variables = Mapping[str, str]
 
 class SystemUnderSoak(BaseModel):
     """A system with its clients. settings: beside those of the run, and over them. client, cluster: names of
-    a program and of a file that the command line gave, "" = none."""
+    a program and of a file that the command line gave, "" = none. application: settings of a run of the
+    application that the file names."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     settings: NamedSettings = {}
     client: str = ""
     cluster: str = ""
+    application: NamedSettings = {}
 
 
 Systems = tuple[SystemUnderSoak, ...]
@@ -72,20 +74,23 @@ def in_force(variables: Variables) -> Iterator[None]:
 
 
 def compared(
-    versions: str, clients: str, clusters: str, *, owned: bool, sut: str = "kafka"
+    versions: str, clients: str, clusters: str, *, owned: bool, sut: str = "kafka", app: bool = False
 ) -> tuple[Systems, Named]:
-    """What the options name; "" = nothing. sut: the system of the versions. Raises: ConfigError,
-    ClusterError."""
+    """What the options name; "" = nothing. sut: the system of the versions. app: the command line names an
+    application, those of files count for nothing. Raises: ConfigError, ClusterError."""
     pairs = [_program(word) for word in _words("--clients", clients)]
     _refuse_twins("--clients", "programs", [name for name, _ in pairs])
     words = _words("--clusters", clusters)
     _refuse_twins("--clusters", "files", [Path(word).stem for word in words])
     programs, files = dict(pairs), {Path(word).stem: word for word in words}
-    own = {name: {CLUSTER: str(Path(file).resolve()), OWNED: "1" * owned} for name, file in files.items()}
     places = [
         SystemUnderSoak(settings={_version_of(sut): version}) for version in _words("--versions", versions)
     ]
-    places += [_cluster(name, variables) for name, variables in own.items()]
+    own: dict[str, Variables] = {}
+    for name, file in files.items():
+        variables = {CLUSTER: str(Path(file).resolve()), OWNED: "1" * owned}
+        place, own[name] = _cluster(name, variables, app=app)
+        places.append(place)
     systems = [
         _loaded_by(place, name) for place in places or [SystemUnderSoak()] for name in programs or [""]
     ]
@@ -97,9 +102,7 @@ def _loaded_by(place: SystemUnderSoak, name: str) -> SystemUnderSoak:
     if not name:
         return place
     kind, program_ = (name, "") if name in CLIENTS else ("command", name)
-    return SystemUnderSoak(
-        settings=place.settings | {"clients": kind}, client=program_, cluster=place.cluster
-    )
+    return place.model_copy(update={"settings": place.settings | {"clients": kind}, "client": program_})
 
 
 def _version_of(sut: str) -> str:
@@ -137,9 +140,15 @@ def _program(word: str) -> tuple[str, Variables]:
     return name, {CLIENT: command}
 
 
-def _cluster(name: str, variables: Variables) -> SystemUnderSoak:
-    """A cluster of the user's. Raises: ConfigError, ClusterError."""
+def _cluster(name: str, variables: Variables, *, app: bool) -> tuple[SystemUnderSoak, Variables]:
+    """A cluster of the user's, and the variables of its runs. app: see `compared`. Raises: ConfigError,
+    ClusterError."""
     from harness.external import named
 
-    with in_force(variables):
-        return SystemUnderSoak(settings=named.settings(), cluster=name)
+    with in_force({**variables, APP: os.environ.get(APP, ""), EFFECTS: os.environ.get(EFFECTS, "")}):
+        settings, section = named.of_cluster(), None if app else named.application_section()
+        if section is None:
+            return SystemUnderSoak(settings=settings, cluster=name), variables
+        commands = {variable: os.environ[variable] for variable in (APP, EFFECTS)}
+    place = SystemUnderSoak(settings=settings, cluster=name, application={"app": section})
+    return place, {**variables, **commands}

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -161,8 +162,8 @@ def test_options_lie_over_the_application_of_a_file(
     words: tuple[str, ...],
     app: dict[str, Any],
 ) -> None:
-    of_file = named._application(AppPart.model_validate(file))
-    monkeypatch.setattr(named, "settings", lambda: {"sut": "external", **of_file})
+    monkeypatch.setattr(named, "load", lambda: SimpleNamespace(app=AppPart.model_validate(file)))
+    monkeypatch.setattr(named, "of_cluster", lambda: {"sut": "external"})
     main.app(["run", "--sut", "external", "--engine", "process", *words], standalone_mode=False)
     assert [config.app for config in made] == [Application(**app)]
 

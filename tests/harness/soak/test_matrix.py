@@ -5,10 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from core.config import Application
 from core.errors import ConfigError
+from core.extensions import APP
 from core.presets import PRESETS
 from harness.nights.session_log import PlannedRun
 from harness.soak.matrix import (
+    APPLICATIONS,
     Combination,
     Matrix,
     canary_run,
@@ -85,6 +88,37 @@ def test_a_matrix_that_makes_no_sense(text: str, said: list[str]) -> None:
     with pytest.raises(ConfigError) as caught:
         parse(text, "m.toml")
     assert all(word in str(caught.value) for word in said), caught.value
+
+
+def test_settings_of_an_application_are_of_its_runs_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over the common ones; what a run of an application usually has is under these."""
+    monkeypatch.setenv(APP, "true")
+    section = '[application]\ncommit = "after"\napp = { shape = "filter", input = "bids" }\n'
+    text = SMALL.replace('["queue", ', '["application", "queue", ').replace("= 20", "= 20\nrate = 7.0")
+    matrix = parse(text + section, "m.toml").performing({"input": "orders"})
+    check(matrix, Named())
+    some = [Combination(workload, "kill", "safe") for workload in ("application", "queue")]
+    app, queue = (matrix.planned("matrix", one, 1) for one in some)
+    assert app.settings == {
+        **{"producers": 4, "home_producers": 0, "batch_max": 20, "rate": 7.0, "duration_s": 20},
+        **{"commit": "after", "app": {"shape": "filter", "input": "orders"}},
+    }
+    assert queue.settings == canary_run(matrix, "acks1", 1).settings == {"rate": 7.0, "duration_s": 20}
+    assert config_of(app).app == Application(shape="filter", input="orders")
+    plain = parse(text, "m.toml").planned("matrix", some[0], 1)
+    assert config_of(plain).app == Application()
+    with pytest.raises(ConfigError, match="--app: the matrix has no run of workload application"):
+        small().performing({})
+
+
+def test_the_matrix_of_an_application_can_be_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(APP, "true")
+    matrix = load(None, APPLICATIONS)
+    check(matrix, Named())
+    assert {one.workload for one in matrix.combinations()} == {"application"}
+    monkeypatch.delenv(APP)
+    with pytest.raises(ConfigError, match="name the program with --app"):
+        check(matrix, Named())
 
 
 @pytest.mark.parametrize(

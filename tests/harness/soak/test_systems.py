@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
+from core.config import Application
 from core.errors import ConfigError, UsageError
-from core.extensions import CLIENT, CLUSTER
+from core.extensions import APP, CLIENT, CLUSTER
+from harness.external import named as external
 from harness.nights.session_log import Attempt, RunBegun, Tested
 from harness.processes.interrupts import Interrupts
 from harness.soak import runs
-from harness.soak.matrix import Matrix, canary_run, check, check_run, parse
+from harness.soak.matrix import Matrix, canary_run, check, check_run, config_of, parse
 from harness.soak.scheduler import choose
 from harness.soak.systems import Named, SystemUnderSoak, compared, in_force
 from tests.harness.nights.made_sessions import outcome, task
@@ -118,6 +120,28 @@ def test_a_run_finds_the_program_of_its_name_and_no_recording_brings_one(
     performer = runs.Performer(results=tmp_path, named=named, interrupts=Interrupts())
     performer.perform(session(), RunBegun(at=AT, spent_s=0.0, number=1, task=again, command=["inquest"]))
     assert given == [JAVA]
+
+
+def test_a_run_on_a_cluster_finds_the_application_of_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Unless the command line names one, which is then that of all clusters."""
+    cluster = '[cluster]\nbootstrap = "127.0.0.1:9092"\nprefix = "x-"\n'
+    (tmp_path / "east.toml").write_text(cluster + '[app]\ncommand = "true east"\nin = "orders"\n')
+    (tmp_path / "west.toml").write_text(cluster)
+    monkeypatch.setattr(external, "of_cluster", lambda: {"sut": "external"})
+    monkeypatch.setenv(APP, "true mine")
+    files = f"{tmp_path}/east.toml,{tmp_path}/west.toml"
+    (east, west), named = compared("", "", files, owned=False)
+    assert (named.variables("", "east")[APP], APP in named.variables("", "west")) == ("true east", False)
+    assert os.environ[APP] == "true mine"
+    matrix = parse(TEXT.replace('"queue"', '"application"'), "m.toml")
+    combination = matrix.combinations()[0]
+    tasks = [matrix.planned("matrix", combination, 1, system=one) for one in (east, west)]
+    assert [config_of(one).app for one in tasks] == [Application(input="orders"), Application()]
+    (east, _), named = compared("", "", files, owned=False, app=True)
+    assert not east.application
+    assert APP not in named.variables("", "east")
 
 
 def test_a_result_is_of_the_program_and_the_cluster_that_were_named() -> None:
