@@ -85,12 +85,14 @@ class AlterPartitionManager:
                 if state.partition_epoch > replica.state.partition_epoch:
                     replica.become(state, self.node.now)
                 replica.proposed = None
+                if replica.advance(self.node.now):
+                    self.replica_manager.moved(tp)
             # Else the change began another leader epoch: the leader waits for the metadata to bring it
             # (Partition.handleAlterPartitionUpdate).
         elif error is KafkaError.INELIGIBLE_REPLICA:
-            replica.proposed = None  # refused, and will not happen
+            # It will not happen: the high watermark waits for one member less from now on. But only the
+            # next write, or a fetch that shows more, moves it (Partition.handleAlterPartitionError).
+            replica.proposed = None
         elif error not in (KafkaError.INVALID_UPDATE_VERSION, KafkaError.FENCED_LEADER_EPOCH):
             self._again.add(tp)
         # Else newer metadata are on their way: until they come, both sets count (KIP-497).
-        if replica.advance(self.node.now):
-            self.replica_manager.moved(tp)

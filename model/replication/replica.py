@@ -209,10 +209,13 @@ class Replica:
             remote.caught_up_ms = max(remote.caught_up_ms, remote.fetch_ms)
         if "lag-by-last-fetch" in self.bugs:
             remote.caught_up_ms = now
+        still = remote.end == offset and self.era.moves_by_new_ends
         remote.end, remote.fetch_ms, remote.fetch_end = offset, now, end
         remote.broker_epoch, remote.start = broker_epoch, start
         if "isr-expands-early" in self.bugs and follower not in self.state.isr:
             remote.caught_up_ms = now
+        if still and not self.bugs:
+            return False
         return (self.high_watermark < self.log.end or bool(self.bugs)) and self.advance(now)
 
     def fetched_out_of_range(self, follower: int) -> None:

@@ -131,6 +131,37 @@ def isr_expansion(s: PartitionStage) -> Steps:
 
 
 @scenario(
+    "A refused change moves no high watermark",
+    source="Kafka: `Partition.handleAlterPartitionError`, `Partition.updateFollowerFetchState`",
+    stage=PartitionStage,
+    columns="LEO 1 | remote LEO 2 | HW 1 | HW waits for | ISR | controller's answer | produce",
+)
+def isr_refused(s: PartitionStage) -> Steps:
+    """The leader asks for a replica to join that is fenced meanwhile. When it hears that it will not,
+    nothing holds the high watermark back any more, and nothing moves it: on a partition that is not
+    written to, what all in-sync replicas have stays invisible, and its producer waits."""
+    s.produce("m0", to=1).settle().crash(3).fence(3).tell(1, 2)
+    s.wait(1500).rounds(2).wait(1600).rounds(2).restart(3).tell(1, 2).fetch(3).answer(3).fetch(3)
+    yield """Broker 3 was away, and is back. It has everything: the leader asks for ISR 1, 2, 3.
+        | 1 | 1 | 1 | 1 2 3 | 1 2 | – | acknowledged"""
+    s.crash(3).fence(3).produce("m1", to=1).rounds(2)
+    yield """It dies before the controller hears of that. m1 waits for it.
+        | 2 | 2 | 1 | 1 2 3 | 1 2 | – | waits"""
+    s.alter(1).tell(1)
+    yield """The controller refuses, and the leader hears that broker 3 is fenced.
+        | 2 | 2 | 1 | 1 2 3 | 1 2 | INELIGIBLE_REPLICA | waits"""
+    s.altered(1)
+    yield """Then it hears the answer: the HW waits for brokers 1 and 2 alone, which have m1.
+        | 2 | 2 | 1 | 1 2 | 1 2 | INELIGIBLE_REPLICA | waits"""
+    s.wait(600).rounds(2)
+    yield """Broker 2 fetches from 2 again: that is nothing new.
+        | 2 | 2 | 1 | 1 2 | 1 2 | INELIGIBLE_REPLICA | waits"""
+    s.produce("m2", to=1, acks=1)
+    yield """A write moves it.
+        | 3 | 2 | 2 | 1 2 | 1 2 | INELIGIBLE_REPLICA | acknowledged"""
+
+
+@scenario(
     "A request outlives news that the leader has had",
     source="KIP-497; Kafka: `Partition.updateAssignmentAndIsr`",
     stage=lambda: PartitionStage((3, 1, 2)),
