@@ -42,6 +42,8 @@ EXAMPLE_S: Final = 600.0
 ENOUGH: Final = 3
 """Unexplained differences after which no further example begins."""
 SAY_EVERY_S: Final = 20.0
+SHRINK_S: Final = 900.0
+"""So long an example with a difference is made smaller: one with held messages takes a minute to play."""
 
 Say = Callable[[str], None]
 
@@ -201,11 +203,15 @@ class Campaign:
     def _fail(
         self, number: int, example: CommandSequence, difference: Difference, outcome: CampaignResult
     ) -> None:
-        """Make the example smaller, as long as the same kind of answer differs."""
+        """Make the example smaller, as long as the same kind of answer differs, and for `SHRINK_S`; an
+        interrupt ends it, too."""
         self._say(f"example {number}: {difference.text}")
         smallest = [difference]
+        last = time.monotonic() + SHRINK_S
 
         def fails(candidate: CommandSequence) -> bool:
+            if self._ended or time.monotonic() > last:
+                return False
             played = self.play(candidate)
             found = played.difference
             if found is None or found.kind != difference.kind or played.explained:

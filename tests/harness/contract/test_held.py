@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harness.contract import examples, held, lanes, leader_broker, replica_stage
+from harness.contract import campaign, examples, held, lanes, leader_broker, replica_stage
 from harness.contract.campaign import CampaignResult
 from harness.contract.commands import RandomCommand
 from harness.contract.differences import Known
@@ -277,6 +277,25 @@ def test_an_example_in_which_a_session_ran_out_is_left_out(texts: tuple[str, ...
     outcome = CampaignResult()
     outcome.add(found)
     assert (outcome.examples, "0 examples (1 left out)" in outcome.text) == (not left_out, left_out)
+
+
+def test_an_example_is_made_smaller_for_a_time_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A play with held messages takes a minute, and each try is one."""
+    monkeypatch.setattr(campaign, "SHRINK_S", -1.0)
+    difference = played(example(1, 1), "hw-is-leader-end").difference
+    assert difference is not None
+    plays: list[int] = []
+
+    def differs(*_: object) -> Played:
+        plays.append(1)
+        return Played(difference=difference)
+
+    monkeypatch.setattr(held, "play", differs)
+    outcome = CampaignResult()
+    with_one = HeldCampaign(lambda _: lambda _: model(), KAFKA, "x", 1, (), lambda _: None)
+    monkeypatch.setattr(campaign, "ENOUGH", 1)
+    with_one.run(50, outcome, (2,))
+    assert len(outcome.failures) == len(plays) == 1
 
 
 def test_a_machine_that_holds_up_each_example_ends_the_campaign(monkeypatch: pytest.MonkeyPatch) -> None:
