@@ -34,8 +34,8 @@ class Era:
         one that has an id per process, as copiers here have, is not exactly-once.
     read_before_known: KAFKA-8400 (2.4): a fetch of a follower that could not be read says nothing of it; else
         the leader does not know its log end any more.
-    moves_by_new_ends: since 2.4 a follower's fetch moves the high watermark only where it shows another end of
-        its log (Partition.updateFollowerFetchState); else each may, also long after what held it back.
+    moves_by_new_ends: since 2.4 a follower's fetch moves the high watermark only where it shows another end
+        of its log (Partition.updateFollowerFetchState); else each may, also long after what held it back.
     followers_serve: KIP-392 (2.4): a follower answers a consumer's Fetch, up to the high watermark that it
         knows; else only the leader does.
     named_elsewhere: KAFKA-6796 (2.0; for ends of epochs KAFKA-7347, 2.1): a broker without a replica of a

@@ -195,13 +195,25 @@ class StagedCluster:
         """Wait until all brokers that run know that these do. Raises: NotYet."""
 
         def known() -> None:
-            views = [
-                view.brokers for view in broker_views.ask_all(self.cluster.admin, protocol.view).values()
-            ]
+            views = self._known()
             if any(not view >= set(nodes) for view in views) or len(views) < len(nodes):
                 raise NotYet(f"the brokers {nodes} are not known to all")
 
         until(STEP_S, PAUSE_S, known)
+
+    def gone(self, node: int) -> None:
+        """Wait until no broker that runs takes this one for alive. Raises: NotYet."""
+
+        def known() -> None:
+            if any(node in view for view in self._known()):
+                raise NotYet(f"broker {node} is still alive for some")
+
+        until(STEP_S, PAUSE_S, known)
+
+    def _known(self) -> list[Set[int]]:
+        """Which brokers those that run know of."""
+        views = broker_views.ask_all(self.cluster.admin, protocol.view)
+        return [view.brokers for view in views.values()]
 
     def cut(self, *pairs: tuple[int, int]) -> None:
         """Cut the links of pairs of brokers, in both directions."""

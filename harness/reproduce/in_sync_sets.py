@@ -9,7 +9,7 @@ from core.op import TopicPartition
 from core.runtime import run_blocking
 from core.wire import fetcher_id, reader_id
 from harness.processes.waiting import NotYet, until
-from harness.reproduce.cluster import PAUSE_S
+from harness.reproduce.cluster import PAUSE_S, NotReached, PerformedWait
 from harness.reproduce.late_requests import seen
 from harness.reproduce.library_producer import PATIENT, PlainProducer
 from harness.reproduce.sendings import Sent, sent_by
@@ -65,6 +65,36 @@ def pending_expansion(stage: FiveBrokers, name: str, good: bool) -> Sent:
             stage.leads(c, tp, c)  # else it may still fetch from D, which may not know of it
     producer.write(tp, "two")
     return sent_by(producer)
+
+
+def refused_expansion(stage: FiveBrokers, name: str, good: bool) -> PerformedWait:
+    """D leads, E follows. C was away and returns: D asks for it, and the network holds the request. On the
+    bad side C is killed, a record is written, and the controller gets the request when it has fenced C: it
+    refuses. On the good side C lives, and the controller grants it. Nothing else is written."""
+    d, e, c = stage.d, stage.e, stage.c
+    (tp,) = stage.create(name, [(d, e, c)])
+    producer = PlainProducer(stage, {"enable.idempotence": True, **PATIENT})
+    producer.write(tp, "zero")
+    run_blocking(stage.cluster.shut_down([c]))
+    stage.in_sync_are({d, e}, tp)
+    with stage.held(max(stage.cluster.nodes), "alter_partition", client_id=str(d)) as asks:
+        run_blocking(stage.cluster.revive([c]))
+        stage.awake(c)
+        seen(stage, asks, "caught")
+        stage.say(f"broker {d} asks for broker {c}, and the network holds it")
+        if not good:
+            stage.kill(c)
+        producer.send(tp, "one")
+        if not good:
+            stage.gone(c)  # a session's time: E has the record, and D knows that
+            producer.poll()
+            if (tp, "one") in producer.acknowledged:
+                raise NotReached(f"broker {d} had not asked for broker {c} of {tp}")
+    stage.say(f"the controller {'grants' if good else 'refuses'} it: brokers {d} and {e} have the record")
+    began = time.monotonic()
+    producer.wait()
+    who = f"both members of the in-sync set of {tp} had a record, and its leader no request; the producer"
+    return PerformedWait(who=who, waited_s=time.monotonic() - began)
 
 
 def _elected_at_once(stage: FiveBrokers, tp: TopicPartition, asked: ExitStack) -> None:

@@ -112,6 +112,19 @@ nothing, since both coordinators write what they should; the model's coordinator
 A request that the network delays, or that a broker refuses for the moment, is sent again. Without
 `enable.idempotence` no broker can tell a copy from a new record, nor the order in which records were sent.
 Finding it is a check of Inquest, and the idempotent twin one of Kafka.""",
+    "refused-expansion": """\
+*Acknowledgements that wait, since a leader does not look again after a refusal.*
+[The report](findings/refused-expansion.md); brokers 3.3 to 4.4 in KRaft
+mode; shown on 3.9.1, 4.1.2 and 4.4.0.
+
+A leader asks the controller for one more member of the in-sync set, and from then on its high watermark
+waits for that replica, too. The replica is fenced meanwhile, and the controller refuses it
+(INELIGIBLE_REPLICA). The leader takes its request back, and does not look whether the high watermark may move
+now; nor does a fetch make it look that brings nothing new. What all members of the in-sync set have stays
+invisible, and unacknowledged, until the next write to the partition, or a follower's next step. No record
+is lost.
+
+No finding gets this label: a producer that waits until its leader gives up is not judged in a run.""",
     "offline-directory": """\
 *Acknowledgements that wait for a replica which is not in sync.*
 [the report](findings/offline-directory.md); brokers 3.7 to 4.4, in KRaft mode with several log directories.

@@ -31,7 +31,7 @@ from harness.reproduce.coordinators import (
 from harness.reproduce.dead_letters import by_former_leader, of_markers
 from harness.reproduce.deleted_topics import survives
 from harness.reproduce.fenced_offsets import stored_late
-from harness.reproduce.in_sync_sets import SOON, pending_expansion
+from harness.reproduce.in_sync_sets import SOON, pending_expansion, refused_expansion
 from harness.reproduce.late_requests import doubted_end, late_end, late_marker
 from harness.reproduce.lost_directory import waits
 from harness.reproduce.mixed_versions import mixed_markers
@@ -372,6 +372,17 @@ REPRODUCTIONS = {
         versions=("3.9.1", "4.0.2"),
         play=refused_and_dropped,
         label="pending-offsets-dropped",
+    ),
+    "refused-expansion": Reproduction(
+        title="A refused member of the in-sync set: what all others have is not acknowledged.",
+        bad="the replica that the leader has asked for dies, and the controller refuses it",
+        good="the replica lives, and the controller grants it",
+        versions=("4.4.0", "4.4.0"),
+        play=refused_expansion,
+        label="refused-expansion",
+        wire=True,
+        between=True,
+        controllers=True,
     ),
     "removed-replica": Reproduction(
         title="A partition has one replica for a time, then two; its leader is shut down: all is lost.",

@@ -214,11 +214,17 @@ def a_later_coordinator_sends_markers_that_the_other_brokers_do_not_know(tmp_pat
     assert attempt.shows is Shows.SHOWN, attempt.text
 
 
-def a_leader_forgets_the_replica_that_it_has_asked_for(tmp_path: Path) -> None:
+def a_leader_forgets_the_replica_that_it_has_asked_for_and_does_not_look_when_it_is_refused(
+    tmp_path: Path,
+) -> None:
     stage = FiveBrokers(KAFKA_VERSION, tmp_path, print, SOON, wire=True, between=True, controllers=True)
-    one = REPRODUCTIONS["pending-expansion"]
-    bad, good = attempts.on_one_cluster(stage, [(one, "bad", False), (one, "good", True)], tmp_path)
-    assert (bad.shows, good.shows) == (Shows.SHOWN, Shows.CLEAN), f"{bad.text}; {good.text}"
+    sides = [
+        (REPRODUCTIONS[name], f"{name}-{side}", side == "good")
+        for name in ("pending-expansion", "refused-expansion")
+        for side in ("bad", "good")
+    ]
+    runs = attempts.on_one_cluster(stage, sides, tmp_path)
+    assert [one.shows for one in runs] == [Shows.SHOWN, Shows.CLEAN] * 2, [one.text for one in runs]
 
 
 OWN = (
@@ -239,7 +245,7 @@ OWN = (
     a_coordinator_of_groups_stores_offsets_of_a_fenced_producer,
     a_refused_commit_of_offsets_drops_those_of_the_transaction,
     a_newer_client_gets_the_error_of_an_old_one_that_wrote_before_it,
-    a_leader_forgets_the_replica_that_it_has_asked_for,
+    a_leader_forgets_the_replica_that_it_has_asked_for_and_does_not_look_when_it_is_refused,
 )
 
 
