@@ -218,6 +218,16 @@ def late_end(*, first: Outcome, slow_s: int, visible: tuple[int, ...], gone: tup
     return final_reads(built, shown, hidden, end=20)
 
 
+def has_decided(run: Run, result: str) -> None:
+    """The coordinators' log has this decision about x at 21 s, within the second transaction."""
+    written = [
+        record(9, "CompleteAbort"),
+        record(20.1, "Ongoing", "x-0"),
+        record(21, f"Prepare{result}", "x-0"),
+    ]
+    write_evidence(run, log(*written))
+
+
 @pytest.mark.parametrize(
     ("first", "slow_s", "visible", "classes", "bug"),
     [
@@ -230,11 +240,26 @@ def late_end(*, first: Outcome, slow_s: int, visible: tuple[int, ...], gone: tup
 def test_a_transaction_ended_by_the_end_of_its_predecessor_is_labelled(
     tmp_path: Path, first: Outcome, slow_s: int, visible: tuple[int, ...], classes: set[str], bug: str
 ) -> None:
-    verdict = judged(tmp_path / "run", late_end(first=first, slow_s=slow_s, visible=visible))
+    built = late_end(first=first, slow_s=slow_s, visible=visible)
+    run = write_run(tmp_path / "run", built.tables())
+    has_decided(run, "Commit" if first == Outcome.OK else "Abort")
+    verdict = check_run(run)
     bad = {name: a for name, a in verdict.anomalies.items() if a.disallowed}
     assert set(bad) == classes
     assert {a.known_bug for a in bad.values()} == {bug}
     assert verdict.exit_code == 1
+
+
+@pytest.mark.parametrize("settings", [{}, {"sut": "external"}])
+def test_slowness_alone_explains_nothing_where_no_log_is_on_record(
+    tmp_path: Path, settings: dict[str, str]
+) -> None:
+    tables = late_end(first=Outcome.FAIL, slow_s=4, visible=(1,)).tables()
+    found = check_run(write_run(tmp_path / "run", tables, settings=settings)).anomalies
+    assert {name: a.known_bug for name, a in found.items() if a.disallowed} == {
+        "lost-write": "",
+        "torn-txn": "",
+    }
 
 
 @pytest.mark.parametrize(("visible", "gone"), [((1,), (0,)), ((0,), (1,))])
@@ -265,7 +290,10 @@ def test_what_was_added_later_alone_keeps_its_own_ending(tmp_path: Path, acked_s
         Send(tp=0, value=value_of(1, 1), offset=5, ns=(round(20.5 * S), 21 * S)),
         Send(tp=1, value=value_of(1, 2), offset=5, ns=(20 * S, round(acked_s * S))),
     ]
-    assert labels_of(tmp_path / "run", built) == {"lost-write": bug, "torn-txn": bug}
+    run = write_run(tmp_path / "run", built.tables())
+    has_decided(run, "Abort")
+    found = check_run(run).anomalies
+    assert [found[name].known_bug for name in ("lost-write", "torn-txn")] == [bug, bug]
 
 
 def late_request(api: str, named: str, *, caught_s: float = 11, comes_s: float = 21) -> list[RequestSeen]:
@@ -730,17 +758,19 @@ def test_a_commit_that_failed_and_was_followed_by_an_abort_may_end_the_next_tran
         ops = tables["ops"].to_pylist()
         ops[0]["error"] = 0
         tables["ops"] = pa.Table.from_pylist(ops, schema=TABLES["ops"])
-    aborted = check_run(write_run(tmp_path / "run", tables)).anomalies["aborted-read"]
+    run = write_run(tmp_path / "run", tables)
+    has_decided(run, "Commit")
+    aborted = check_run(run).anomalies["aborted-read"]
     assert (aborted.disallowed, aborted.known_bug) == (1, bug)
 
 
 @pytest.mark.parametrize(("clients", "bug"), [("", "KAFKA-17754"), ("command", "")])
 def test_when_a_program_asks_again_is_not_known(tmp_path: Path, clients: str, bug: str) -> None:
-    tables = late_end(first=Outcome.FAIL, slow_s=4, visible=(0,)).tables()
-    found = check_run(write_run(tmp_path / "run", tables, settings={"clients": clients})).anomalies
-    assert {name: one.known_bug for name, one in found.items() if one.disallowed} == dict.fromkeys(
-        ("lost-write", "torn-txn"), bug
-    )
+    tables = late_end(first=Outcome.FAIL, slow_s=4, visible=(1,)).tables()
+    run = write_run(tmp_path / "run", tables, settings={"clients": clients})
+    has_decided(run, "Abort")
+    found = check_run(run).anomalies
+    assert [found[name].known_bug for name in ("lost-write", "torn-txn")] == [bug, bug]
 
 
 def finals_without(built: Built, value: int) -> Built:
