@@ -148,7 +148,10 @@ def test_a_program_gets_no_records_with_keys() -> None:
             {"preset": "share", "sut": "simulated", "era": "4.0"},
             "era 4.0 has no share groups; 4.1 and later have",
         ),
-        ({"preset": "share", "sut": "model"}, "share groups, which sut=kafka and sut=simulated have"),
+        (
+            {"preset": "dead-letters", "sut": "model", "era": "4.3-tv1"},
+            "dead_letters: era 4.3-tv1 has no dead-letter queues; 4.4 and later have",
+        ),
         ({"preset": "share", "clients": "command"}, "protocol of clients=command has no share groups"),
         ({"preset": "share", "renew_share": 0.1}, "librdkafka renews no locks"),
         (
@@ -176,3 +179,8 @@ def test_a_share_group_is_refused_where_none_can_be(settings: dict[str, Any], wh
 def test_versions_with_share_groups_are_accepted(version: str) -> None:
     made = compose.plan(run_config({"seed": 1, "preset": "share", "kafka": version, "nemesis": "none"}))
     assert [*made.workload.share_groups(made.config)] == ["share-group"]
+
+
+@pytest.mark.parametrize("era", ["4.2-tv1", "4.3-tv1", "4.4-tv1"])
+def test_eras_with_share_groups_are_accepted_behind_the_protocol(era: str) -> None:
+    assert compose.plan(run_config({"seed": 1, "preset": "share", "sut": "model", "era": era}))
