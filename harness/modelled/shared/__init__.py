@@ -9,6 +9,7 @@ disk_copy               A copy of what the disk of a modelled node holds, which 
                         leaves alone.
 evidence                The evidence of modelled nodes: the tables of `history.evidence` from what is
                         durable.
+group_settings          Settings of groups of a modelled cluster.
 metadata_log            The metadata log of a modelled node as Kafka writes it: rows of the tables of
                         `history.evidence`.
 server_log              The server log of a modelled node in Kafka's words: the lines that checks read

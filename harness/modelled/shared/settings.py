@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from core import dead_letters
 from core.config import RunConfig
 from core.flushing import DAY_MS
 from core.known_names import unlisted
@@ -130,14 +129,3 @@ def share_groups(config: RunConfig, era: str) -> str:
     if config.dead_letters and not ERAS[era].share_dead_letters:
         return f"dead_letters: era {era} has no dead-letter queues; 4.4 and later have"
     return ""
-
-
-def share_settings(settings: Settings) -> dict[str, str]:
-    """What all share groups of a modelled cluster are set to, by Kafka's names."""
-    queue = {dead_letters.TOPIC: settings.share_letters, dead_letters.COPIED: "true"}
-    return {
-        **(queue if settings.share_letters else {}),
-        "share.auto.offset.reset": "earliest",
-        "share.isolation.level": "read_committed" if settings.share_committed else "read_uncommitted",
-        "share.record.lock.duration.ms": f"{settings.share_lock_ms}",
-    }

@@ -33,7 +33,8 @@ from core.systems import SimulatedSection
 from core.wire import Seen, WireRule
 from harness.modelled.shared.base_time import BASE_MS
 from harness.modelled.shared.disk_copy import DiskCopy, copied
-from harness.modelled.shared.settings import settings_of_run, share_settings
+from harness.modelled.shared.group_settings import share_settings
+from harness.modelled.shared.settings import settings_of_run
 from harness.modelled.virtual.admin import Administered
 from harness.modelled.virtual.client_runtime import Sender
 from harness.modelled.virtual.network import CLIENTS, Network, cuts_from

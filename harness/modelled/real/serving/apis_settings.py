@@ -9,7 +9,7 @@ from typing import Final
 from core import dead_letters
 from harness.modelled.real.node import Node
 from harness.modelled.real.serving.api_call import Api, Call
-from harness.modelled.shared.settings import share_settings
+from harness.modelled.shared.group_settings import share_settings
 from harness.protocol.encoding import Values
 from model.eras import Era
 from model.errors import KafkaError
