@@ -47,7 +47,7 @@ def test_it_has_all_modules_that_a_node_imports() -> None:
 
 def needed(*packages: str) -> set[str]:
     """Distributions, with those that they require."""
-    found = {canonicalize_name(one) for one in packages}
+    found: set[str] = {canonicalize_name(one) for one in packages}
     for one in packages:
         wanted = [Requirement(line) for line in metadata.requires(one) or ()]
         found |= needed(*(each.name for each in wanted if each.marker is None or each.marker.evaluate()))
