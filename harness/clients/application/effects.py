@@ -64,5 +64,5 @@ class Effects:
         what = f"--effects {COMMAND.words()[0]}"
         code, lines, words = finish(what, COMMAND.words(), LIST_S, self.around, alone=True)
         if code:
-            raise ClusterError(f"{what}: exit code {code}: {last(words)}")
+            raise ClusterError(f"{what}: it ended with exit code {code}: {last(words)}")
         return lines
