@@ -307,10 +307,7 @@ def report(run: Annotated[str, typer.Argument(help="A checked run folder, or its
 @app.command()
 def soak(
     budget: Annotated[
-        str | None,
-        Option(
-            help="Time budget, e.g. 8h or 1h30m (default 30m, or the budget of the session being resumed)."
-        ),
+        str | None, Option(help="Time budget, e.g. 8h or 1h30m (default 30m, or that of a session resumed).")
     ] = None,
     matrix: Annotated[
         Path | None, Option(help="TOML file with the combinations to run (default: the built-in matrix).")
@@ -343,10 +340,9 @@ def soak(
     from harness.soak.session import soak as perform
     from harness.soak.systems import compared
 
-    Engine.of(engine_name, master).reach()
-    options = ["--master", master] if master else []
     engine = Engine.of(engine_name, master)
-    options += ["--engine", engine.name]
+    engine.reach()
+    options = [*(["--master", master] if master else []), "--engine", engine.name]
     if owned and not clusters:
         raise UsageError("--owned says something of clusters: give --clusters FILE")
     app_settings = of_application(app_, in_, out, effects, there=False)
