@@ -335,7 +335,7 @@ def soak(
     engine_name: EngineName = None,
 ) -> None:
     """Run combinations until the time budget is used up. Resumes an interrupted session (docs/soak.md)."""
-    from harness.soak.matrix import APPLICATIONS, DEFAULT, check, load
+    from harness.soak.matrix import APPLICATIONS, check, load
     from harness.soak.session import SoakRequest, budget_seconds
     from harness.soak.session import soak as perform
     from harness.soak.systems import compared
@@ -346,12 +346,12 @@ def soak(
     if owned and not clusters:
         raise UsageError("--owned says something of clusters: give --clusters FILE")
     app_settings = of_application(app_, in_, out, effects, there=False)
-    sut = load(matrix).settings.get("sut", "kafka")
+    wanted = load(matrix)
+    sut = wanted.settings.get("sut", "kafka")
     systems, named = compared(versions, clients, clusters, owned=owned, sut=sut, app=app_ is not None)
-    about_app = app_ is not None or all(one.application for one in systems)
-    wanted = load(matrix, APPLICATIONS if about_app else DEFAULT)
-    if app_ is not None:
-        wanted = wanted.performing(app_settings["app"])
+    if matrix is None and (app_ is not None or all(one.application for one in systems)):
+        wanted = load(None, APPLICATIONS)
+    wanted = wanted if app_ is None else wanted.performing(app_settings["app"])
     if require is not None:
         wanted = wanted.requiring(require)
     if versions or clients or clusters:
