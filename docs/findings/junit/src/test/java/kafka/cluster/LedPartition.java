@@ -2,6 +2,7 @@ package kafka.cluster;
 
 import java.io.IOException;
 import java.nio.file.Path;
+import java.util.Collections;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -51,34 +52,46 @@ import static org.mockito.Mockito.when;
 final class LedPartition {
     static final TopicPartition P0 = new TopicPartition("payments", 0);
     private static final Uuid TOPIC = Uuid.randomUuid();
-    private static final Uuid DIRECTORY = Uuid.randomUuid();
     static final long MAX_LAG_MS = 30_000;
 
     final AlterPartitionManager controller = mock(AlterPartitionManager.class);
     private final Path folder;
+    private final List<Uuid> directories;
     private final Time time = mock(Time.class);
     private final KRaftMetadataCache metadata = new KRaftMetadataCache(1, () -> KRaftVersion.KRAFT_VERSION_1);
     private long now = 1_000_000;
     final Partition partition;
 
+    /** Each broker has one directory. */
     LedPartition(Path folder) throws IOException {
+        this(folder, Collections.nCopies(3, Uuid.randomUuid()));
+    }
+
+    /** directories: of the replicas. Each broker has all of them. */
+    LedPartition(Path folder, List<Uuid> directories) throws IOException {
         this.folder = folder;
+        this.directories = directories;
         when(time.milliseconds()).thenAnswer(asked -> now);
         alive(1, 2, 3);
         partition = partition();
     }
 
-    /** What broker 1 has of the metadata log: each of brokers 1, 2 and 3 has a replica; these are not fenced. */
+    /** What broker 1 has of the metadata log: these brokers are not fenced, and have all directories. */
     void alive(Integer... brokers) {
+        alive(Set.of(), brokers);
+    }
+
+    /** What broker 1 has of the metadata log. failed: directories that no broker has any more. */
+    void alive(Set<Uuid> failed, Integer... brokers) {
+        List<Uuid> left = directories.stream().distinct().filter(one -> !failed.contains(one)).toList();
         MetadataDelta delta = new MetadataDelta.Builder().setImage(MetadataImage.EMPTY).build();
         for (int broker : new int[] {1, 2, 3})
             delta.replay(new RegisterBrokerRecord().setBrokerId(broker).setBrokerEpoch(100 + broker)
                 .setIncarnationId(Uuid.randomUuid()).setFenced(!List.of(brokers).contains(broker))
-                .setLogDirs(List.of(DIRECTORY)));
+                .setLogDirs(left));
         delta.replay(new TopicRecord().setName(P0.topic()).setTopicId(TOPIC));
         delta.replay(new PartitionRecord().setTopicId(TOPIC).setPartitionId(0).setReplicas(List.of(1, 2, 3))
-            .setDirectories(List.of(DIRECTORY, DIRECTORY, DIRECTORY)).setIsr(List.of(1)).setLeader(1)
-            .setLeaderEpoch(0));
+            .setDirectories(directories).setIsr(List.of(1)).setLeader(1).setLeaderEpoch(0));
         metadata.setImage(delta.apply(MetadataProvenance.EMPTY));
     }
 
@@ -97,7 +110,7 @@ final class LedPartition {
     /** What the metadata log says of the partition: broker 1 leads in leader epoch 0. */
     void lead(int partitionEpoch, int... inSync) {
         PartitionRegistration registration = new PartitionRegistration.Builder().setReplicas(new int[] {1, 2, 3})
-            .setDirectories(new Uuid[] {DIRECTORY, DIRECTORY, DIRECTORY}).setIsr(inSync).setLeader(1)
+            .setDirectories(directories.toArray(new Uuid[0])).setIsr(inSync).setLeader(1)
             .setLeaderEpoch(0).setLeaderRecoveryState(LeaderRecoveryState.RECOVERED)
             .setPartitionEpoch(partitionEpoch).build();
         partition.makeLeader(registration, partitionEpoch == 0, mock(OffsetCheckpoints.class), Option.apply(TOPIC),
