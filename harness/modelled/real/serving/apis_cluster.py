@@ -16,7 +16,7 @@ from harness.modelled.real.serving.apis_settings import (
 )
 from harness.modelled.real.serving.apis_share_groups import of_share_groups
 from harness.modelled.real.serving.apis_transactions import NEWER, OF_TRANSACTIONS
-from harness.modelled.real.serving.topic_ids import id_of, names
+from harness.modelled.real.serving.topic_ids import UNKNOWN_TOPIC_ID, id_of, names
 from harness.protocol.encoding import Values
 from harness.protocol.payloads import API_KEYS, Message
 from harness.protocol.topics import in_topics, of_topics
@@ -38,7 +38,6 @@ from model.protocol.requests import ErrorResponse, Response
 LEADER_NOT_AVAILABLE: Final = 5
 INVALID_PARTITIONS: Final = 37
 INVALID_REQUEST: Final = 42
-UNKNOWN_TOPIC_ID: Final = 100
 REBOOTSTRAP_REQUIRED: Final = 129
 DEFAULT_REPLICATION: Final = 1
 METADATA_TOPIC: Final = "__cluster_metadata"

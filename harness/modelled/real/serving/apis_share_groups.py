@@ -13,7 +13,7 @@ from uuid import UUID
 
 from harness.modelled.real.encoded.records import fetched
 from harness.modelled.real.serving.api_call import Api, Call
-from harness.modelled.real.serving.topic_ids import id_of, names, with_ids
+from harness.modelled.real.serving.topic_ids import UNKNOWN_TOPIC_ID, id_of, names, with_ids
 from harness.protocol.encoding import Values, milliseconds
 from harness.protocol.payloads import Message
 from harness.protocol.topics import by_topic, in_topics
@@ -36,8 +36,6 @@ from model.protocol.share_messages import (
     ShareGroupHeartbeatResponse,
 )
 
-UNKNOWN_TOPIC_ID: Final = 100
-"""An error of Kafka that the model does not have."""
 RECORD_LIMIT: Final = 1
 """A mode of acquiring."""
 LONGEST_ID: Final = 36

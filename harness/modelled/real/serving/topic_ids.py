@@ -1,6 +1,7 @@
 """Ids of topics as brokers of the model tell them to clients. A topic's id follows from its name."""
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 from uuid import UUID
 
 from harness.modelled.real.node import Node
@@ -9,6 +10,9 @@ from harness.modelled.shared.topic_uuids import topic_uuid
 from harness.protocol.encoding import Values
 from harness.protocol.topics import numbers_by_topic
 from model.protocol.messages import Partition
+
+UNKNOWN_TOPIC_ID: Final = 100
+"""An error of Kafka that the model does not have."""
 
 
 def id_of(call: Call, topic: str) -> UUID:
